@@ -1,0 +1,125 @@
+package speedmatrix
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Fact is something known about a set-up and where it was learned. Where two
+// sources disagree, Others keeps what the less trusted ones said.
+type Fact struct {
+	// Value is a string, a number (float64 after decoding) or a bool.
+	Value any `json:"value"`
+	// Source is an endpoint ("GET /version"), "process", "log", "machine", "profile" or SourceUser.
+	Source string `json:"source"`
+	Others []Fact `json:"others,omitempty"`
+}
+
+// SourceUser marks a fact stated by the user: pages mark it as stated.
+const SourceUser = "user"
+
+// Facts are facts by key; the keys that have a meaning are constants.
+type Facts map[string]Fact
+
+// The keys of model, engine and hardware facts.
+const (
+	ModelName         = "name"
+	ModelServedName   = "served_name"
+	ModelRevision     = "revision"
+	ModelQuantization = "quantization"
+	ModelMaxLength    = "max_length_tokens"
+	ModelParameters   = "parameters"
+
+	EngineName          = "name"
+	EngineVersion       = "version"
+	EngineBackend       = "backend"
+	EngineRepository    = "repository"
+	EngineBuild         = "build"
+	EngineRunningLimit  = "running_limit_requests"
+	EngineKVTokens      = "kv_cache_tokens"
+	EngineKVBlocks      = "kv_cache_blocks"
+	EngineKVBlockTokens = "kv_block_tokens"
+	EngineKVType        = "kv_dtype"
+	EnginePrefixCaching = "prefix_caching"
+	EngineMetrics       = "metrics"
+	EngineTokenizer     = "tokenizer"
+	EngineAbort         = "abort"
+	EngineStepTokens    = "step_tokens"
+	EngineContextPerSeq = "context_per_request_tokens"
+	// EngineSimulated is the profile of a simulated engine, EngineClockSpeed how many times as fast as time its clock runs.
+	EngineSimulated  = "simulated_profile"
+	EngineClockSpeed = "clock_speed"
+
+	HardwareType     = "type"
+	HardwareGPU      = "gpu"
+	HardwareGPUCount = "gpu_count"
+	HardwareVRAM     = "vram"
+	HardwareCPU      = "cpu"
+	HardwareCPUCores = "cpu_cores"
+	HardwareRAM      = "ram"
+	HardwareOS       = "os"
+	HardwareKernel   = "kernel"
+	HardwareDriver   = "driver"
+)
+
+// Set records a fact unless a value from the user stands there already; a
+// different value from another source is kept in Others.
+func (f Facts) Set(key string, value any, source string) {
+	old, there := f[key]
+	switch {
+	case !there:
+		f[key] = Fact{Value: value, Source: source}
+	case fmt.Sprint(old.Value) == fmt.Sprint(value):
+	case source == SourceUser:
+		f[key] = Fact{Value: value, Source: source, Others: append(old.Others, Fact{Value: old.Value, Source: old.Source})}
+	default:
+		old.Others = append(old.Others, Fact{Value: value, Source: source})
+		f[key] = old
+	}
+}
+
+// Text gives a fact as text, "" when unknown.
+func (f Facts) Text(key string) string {
+	fact, ok := f[key]
+	if !ok || fact.Value == nil {
+		return ""
+	}
+	if x, ok := fact.Value.(float64); ok {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return fmt.Sprint(fact.Value)
+}
+
+// Int gives a fact as a whole number; ok is false when it is unknown or no number.
+func (f Facts) Int(key string) (n int, ok bool) {
+	fact, there := f[key]
+	if !there {
+		return 0, false
+	}
+	switch v := fact.Value.(type) {
+	case int:
+		return v, true
+	case float64:
+		return int(v), true
+	case json.Number:
+		i, err := v.Int64()
+		return int(i), err == nil
+	case string:
+		i, err := strconv.Atoi(v)
+		return i, err == nil
+	}
+	return 0, false
+}
+
+// Bool gives a fact as a truth value; ok is false when it is unknown.
+func (f Facts) Bool(key string) (value, ok bool) {
+	switch v := f[key].Value.(type) {
+	case bool:
+		return v, true
+	case string:
+		b, err := strconv.ParseBool(v)
+		return b, err == nil
+	}
+	return false, false
+}
