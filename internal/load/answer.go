@@ -1,0 +1,313 @@
+package load
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"speedmatrix"
+	"speedmatrix/internal/dialect"
+)
+
+const (
+	// readBytes is the buffer of one read of a body.
+	readBytes = 16 << 10
+	// oddBytes bounds a body that is neither an event stream nor JSON, wholeBytes a JSON document.
+	oddBytes   = 64 << 10
+	wholeBytes = 32 << 20
+	// surprises kept of a request, and bytes kept of each.
+	keptSurprises = 3
+	surpriseBytes = 1 << 10
+)
+
+// form is what a body has turned out to be.
+type form uint8
+
+const (
+	formUnknown form = iota
+	formEvents       // server-sent events
+	formJSON         // begins like JSON: one document, or lines of it
+	formLines        // one JSON document per line
+)
+
+// read reads a body to its end.
+func (x *exchange) read(body io.Reader) {
+	s, conn := x.stream, x.live.conn.Load()
+	s.reset()
+	reads := conn.Reads()
+	for !x.stop {
+		n, err := body.Read(s.buf)
+		if n > 0 {
+			before := reads
+			reads = conn.Reads()
+			at, _ := conn.LastRead()
+			s.reading(reads-before, int64(n) > conn.LastSize())
+			x.take(s.buf[:n], at)
+			x.publish()
+		}
+		if err != nil {
+			x.end(err)
+			x.publish()
+			return
+		}
+	}
+}
+
+// take handles the bytes of one read by the form of the body.
+func (x *exchange) take(chunk []byte, at int64) {
+	s := x.stream
+	if room := errorBytes - len(s.head); room > 0 {
+		s.head = append(s.head, chunk[:min(room, len(chunk))]...)
+	}
+	if s.form == formJSON || s.form == formLines {
+		s.whole = append(s.whole, chunk...)
+		x.lines(at)
+		return
+	}
+	s.events.Push(chunk, at)
+	for !x.stop && s.events.Next(&s.event) {
+		x.decode(s.event.Data, s.event.At)
+	}
+	if s.form == formUnknown {
+		x.tell(at)
+	}
+}
+
+// tell finds the form of a body from its first bytes that are not blank; the
+// content type is not asked, since servers and proxies get it wrong.
+func (x *exchange) tell(at int64) {
+	s := x.stream
+	raw := s.events.Raw()
+	if raw == nil {
+		s.form = formEvents
+		return
+	}
+	begin := bytes.TrimLeft(raw, " \t\r\n")
+	switch {
+	case len(begin) > 0 && begin[0] == '{':
+		s.form = formJSON
+		s.whole = append(s.whole[:0], raw...)
+		x.lines(at)
+	case len(raw) > oddBytes:
+		x.fail(FailureEmpty, x.emptyWords())
+	}
+}
+
+// lines handles what has arrived of a JSON body. It is taken for lines once a
+// complete document ends with its line and another line begins.
+func (x *exchange) lines(at int64) {
+	s := x.stream
+	if len(s.whole) > wholeBytes {
+		x.fail(FailureLost, "the answer is one JSON document of more than 32 MiB")
+		return
+	}
+	if s.form == formJSON && !x.isLines(at) {
+		return
+	}
+	for !x.stop {
+		end := bytes.IndexByte(s.whole[s.lineAt:], '\n')
+		if end < 0 {
+			break
+		}
+		line := bytes.TrimSpace(s.whole[s.lineAt : s.lineAt+end])
+		s.lineAt += end + 1
+		if len(line) > 0 {
+			x.decode(line, at)
+		}
+	}
+	s.whole = append(s.whole[:0], s.whole[s.lineAt:]...)
+	s.lineAt = 0
+}
+
+// isLines looks at the first line. It decodes it, with the stamp of its arrival,
+// when the body turns out to be lines.
+func (x *exchange) isLines(at int64) bool {
+	s := x.stream
+	if s.notLines {
+		return false
+	}
+	if s.lineAt == 0 {
+		start := len(s.whole) - len(bytes.TrimLeft(s.whole, " \t\r\n"))
+		end := bytes.IndexByte(s.whole[start:], '\n')
+		if end < 0 {
+			return false
+		}
+		if s.notLines = !json.Valid(s.whole[start : start+end]); s.notLines {
+			return false
+		}
+		s.lineAt, s.lineNS = start+end+1, at
+	}
+	if len(bytes.TrimSpace(s.whole[s.lineAt:])) == 0 {
+		return false
+	}
+	s.form = formLines
+	x.decode(bytes.TrimSpace(s.whole[:s.lineAt]), s.lineNS)
+	return true
+}
+
+// end handles the end of the body: what is left of it, then why it ended.
+func (x *exchange) end(err error) {
+	s := x.stream
+	switch s.form {
+	case formLines:
+		if line := bytes.TrimSpace(s.whole); len(line) > 0 && !x.stop {
+			at, _ := x.live.conn.Load().LastRead()
+			x.decode(line, at)
+		}
+	case formJSON:
+		x.document(err)
+	default:
+		for !x.stop && s.events.End(&s.event) {
+			x.decode(s.event.Data, s.event.At)
+		}
+	}
+	switch {
+	case x.stop || x.finished || x.ctx.Err() != nil:
+	case !errors.Is(err, io.EOF):
+		x.fail(FailureLost, lostWords("the stream broke off", err))
+	case x.log.FirstNS != 0 || x.counted > 0:
+		x.fail(FailureLost, "the stream ended without a finish reason or [DONE]")
+	}
+}
+
+// document decodes an answer that was not streamed.
+func (x *exchange) document(err error) {
+	s := x.stream
+	if !errors.Is(err, io.EOF) {
+		return
+	}
+	at, _ := x.live.conn.Load().LastRead()
+	s.decoder.Document(s.whole, &s.decoded)
+	x.handle(s.whole, at)
+}
+
+// decode decodes one event and handles it.
+func (x *exchange) decode(data []byte, at int64) {
+	x.stream.decoder.Decode(data, &x.stream.decoded)
+	x.handle(data, at)
+}
+
+// handle takes over what the decoded event says; raw is its bytes.
+func (x *exchange) handle(raw []byte, at int64) {
+	ev, l := &x.stream.decoded, x.log
+	x.live.event.Store(at)
+	if ev.Usage != nil {
+		newer(&l.Usage, ev.Usage)
+	}
+	if ev.Timings != nil {
+		l.HasTimings, l.Timings = true, *ev.Timings
+	}
+	x.recordEvent(ev, at)
+	if ev.Surprise {
+		x.surprised(raw)
+	}
+	if len(ev.FinishReason) > 0 && !x.finished {
+		l.FinishReason = string(ev.FinishReason)
+		x.finished = true
+		x.endSoon(finishGrace)
+	}
+	if ev.Done {
+		x.finished = true
+		l.EndedNS = at
+		x.endSoon(doneGrace)
+	}
+	if ev.Error != "" {
+		x.fail(FailureEvent, ev.Error)
+	}
+}
+
+// newer takes over what a newer usage says.
+func newer(u, from *dialect.Usage) {
+	take := func(to *int, value int) {
+		if value >= 0 {
+			*to = value
+		}
+	}
+	take(&u.Prompt, from.Prompt)
+	take(&u.Cached, from.Cached)
+	take(&u.Completion, from.Completion)
+	take(&u.Reasoning, from.Reasoning)
+}
+
+// surprised keeps the first few events that could not be understood.
+func (x *exchange) surprised(raw []byte) {
+	x.log.Surprises++
+	if len(x.log.surprises) < keptSurprises {
+		x.log.surprises = append(x.log.surprises, string(raw[:min(len(raw), surpriseBytes)]))
+	}
+}
+
+// recordEvent records an event that carries text or raises the count.
+func (x *exchange) recordEvent(ev *dialect.Event, at int64) {
+	text := len(ev.Content)+len(ev.Reasoning)+len(ev.Tool) > 0
+	tokens := x.liveCount(ev, text)
+	if !text && tokens <= x.counted {
+		return
+	}
+	if tokens >= 0 {
+		x.stream.count(max(tokens-x.counted, 0))
+		x.counted = max(x.counted, tokens)
+	}
+	x.stream.counting(text)
+	entry := Event{At: at, Tokens: tokens}
+	if !text {
+		x.record.append(entry)
+		return
+	}
+	x.sawText(ev, at)
+	x.piece(&entry, speedmatrix.ChannelReasoning, ev.Reasoning)
+	x.piece(&entry, speedmatrix.ChannelContent, ev.Content)
+	x.piece(&entry, speedmatrix.ChannelTool, ev.Tool)
+}
+
+// liveCount is the count that the event carries, −1 for none. A count that comes
+// only with the end, after text without one, says nothing of when its tokens
+// arrived: it is the usage and no count.
+func (x *exchange) liveCount(ev *dialect.Event, text bool) int {
+	tokens := ev.Tokens
+	last := !text || len(ev.FinishReason) > 0
+	if tokens >= 0 && last && x.plain > 0 && x.withCount == 0 {
+		return -1
+	}
+	switch {
+	case !text:
+	case tokens >= 0:
+		x.withCount++
+	default:
+		x.plain++
+	}
+	return tokens
+}
+
+// sawText notes the times of an event with text.
+func (x *exchange) sawText(ev *dialect.Event, at int64) {
+	l := x.log
+	if l.FirstNS == 0 {
+		l.FirstNS = at
+		x.live.first.Store(at)
+	}
+	if l.FirstVisibleNS == 0 && len(ev.Content) > 0 {
+		l.FirstVisibleNS = at
+	}
+	l.LastNS = at
+}
+
+// piece records the text of one channel; the first of an event carries its
+// count, the others are marked as continued.
+func (x *exchange) piece(e *Event, channel speedmatrix.Channel, text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	e.Channel, e.Length = channel, len(text)
+	x.record.append(*e)
+	x.stream.keep(&x.record.text, text)
+	e.Tokens, e.Continued = -1, true
+}
+
+// publish shows observers what was recorded.
+func (x *exchange) publish() {
+	x.record.publish()
+	x.live.last.Store(x.log.LastNS)
+	x.stream.publish()
+}

@@ -1,0 +1,327 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"speedmatrix"
+	"speedmatrix/internal/dialect"
+	"speedmatrix/internal/stamp"
+)
+
+// Why we ended a request: the causes of its context.
+var (
+	errCut     = errors.New("cut")
+	errIdle    = errors.New("idle limit")
+	errTimeout = errors.New("header limit")
+	errGrace   = errors.New("grace over")
+)
+
+// How long an answer that is complete is read on, for the usage after a finish
+// reason, and for the end of the body, without which the connection cannot be
+// used again.
+const (
+	finishGrace = 5 * time.Second
+	doneGrace   = 250 * time.Millisecond
+)
+
+// errorBytes is how much is kept of the body of an HTTP error.
+const errorBytes = 2 << 10
+
+// live is what observers and the watchdog see of a request under way.
+type live struct {
+	cancel context.CancelCauseFunc
+	start  int64
+	conn   atomic.Pointer[stamp.Conn] // that it went out on last
+	wrote  atomic.Bool                // all of it, or all but what net/http still buffers
+	// Times on the client's clock, 0 is not yet; event is the newest event, text or not.
+	written, headers, first, last, event atomic.Int64
+	over                                 atomic.Bool
+}
+
+// writtenNS is when the last byte was in the socket, 0 if it is not.
+func (l *live) writtenNS() int64 {
+	if at := l.written.Load(); at != 0 || !l.wrote.Load() {
+		return at
+	}
+	if at := l.conn.Load().LastWrite(); at >= l.start {
+		return at
+	}
+	return 0
+}
+
+// exchange is one request and its answer, in the hands of its stream's goroutine.
+type exchange struct {
+	stream *stream
+	ctx    context.Context
+	live   *live
+	log    *Log
+	record *record
+
+	heard atomic.Bool // a byte of an answer came on the connection
+	// sends counts the connections tried, spare says that the newest was opened before this request.
+	sends int
+	spare bool
+
+	counted   int  // largest cumulative count so far
+	plain     int  // events with text and without a count
+	withCount int  // events with text and a count
+	finished  bool // a finish reason or the end mark came
+	stop      bool // nothing more is to be read
+	grace     *time.Timer
+}
+
+// exchange sends one request and returns when it has ended.
+func (s *stream) exchange(ctx context.Context, r Request) *Log {
+	x := s.begin(ctx, r)
+	defer x.live.cancel(nil)
+	resp, err := x.send()
+	if err != nil {
+		x.unanswered(err)
+	} else {
+		x.receive(resp)
+	}
+	x.settle()
+	s.ended(x)
+	return x.log
+}
+
+// begin makes the exchange and shows it to observers.
+func (s *stream) begin(ctx context.Context, r Request) *exchange {
+	now := s.client.options.Clock.Now()
+	if r.PlannedNS == 0 {
+		r.PlannedNS = now
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	x := &exchange{
+		stream: s,
+		ctx:    ctx,
+		live:   &live{cancel: cancel, start: now},
+		record: s.newRecord(r.ID),
+	}
+	x.log = &Log{
+		Request: r, Stream: s.index, StartNS: now, ConnectNS: -1, record: x.record,
+		Usage: dialect.Usage{Prompt: -1, Cached: -1, Completion: -1, Reasoning: -1},
+	}
+	s.line.connect.Store(-1)
+	s.requests.Add(1)
+	s.current.Store(x.live)
+	return x
+}
+
+// send sends the request and gives the answer. net/http sends it again itself
+// when a connection that it kept turns out to be dead; one that was opened
+// beforehand, or that died while it was written to, is left to us.
+func (x *exchange) send() (*http.Response, error) {
+	resp, err := x.attempt()
+	if err != nil && x.unheard(err) {
+		return x.attempt()
+	}
+	return resp, err
+}
+
+// unheard says whether the request died on a connection opened earlier before
+// any byte of an answer, so that sending it again is safe and likely to help.
+func (x *exchange) unheard(err error) bool {
+	var dial *dialError
+	return x.ctx.Err() == nil && x.sends > 0 && x.spare && !x.heard.Load() && !errors.As(err, &dial)
+}
+
+// attempt sends the request once, as far as we are concerned.
+func (x *exchange) attempt() (*http.Response, error) {
+	t, body := &x.stream.client.target, x.log.Body
+	req := &http.Request{
+		Method: http.MethodPost, URL: t.endpoint, Host: t.host, Header: t.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		ContentLength: int64(len(body)),
+	}
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = req.GetBody()
+	trace := &httptrace.ClientTrace{
+		GotConn:              x.gotConn,
+		WroteRequest:         func(info httptrace.WroteRequestInfo) { x.live.wrote.Store(info.Err == nil) },
+		GotFirstResponseByte: func() { x.heard.Store(true) },
+	}
+	return x.stream.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(x.ctx, trace)))
+}
+
+// gotConn notes the connection that the request goes out on.
+func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	x.sends++
+	x.spare = info.Reused || x.stream.line.connect.Load() < 0
+	x.heard.Store(false)
+	conn := stamp.Under(info.Conn)
+	x.live.wrote.Store(false)
+	x.live.conn.Store(conn)
+	x.stream.took(conn)
+}
+
+// receive reads the answer.
+func (x *exchange) receive(resp *http.Response) {
+	defer resp.Body.Close()
+	conn := x.live.conn.Load()
+	x.log.HTTPStatus = resp.StatusCode
+	x.log.HeadersNS, _ = conn.LastRead()
+	x.log.WrittenNS = written(conn, x.log.HeadersNS)
+	x.log.SendNS = x.log.WrittenNS - x.log.StartNS
+	x.live.written.Store(x.log.WrittenNS)
+	x.live.headers.Store(x.log.HeadersNS)
+	if resp.StatusCode/100 != 2 {
+		x.refused(resp)
+		return
+	}
+	x.read(resp.Body)
+}
+
+// written is when the last byte of a request whose answer has come was in the
+// socket. A fast answer overtakes the goroutine that writes: where the end of
+// the last write is not yet noted, or noted late, its beginning stands for it.
+func written(conn *stamp.Conn, headers int64) int64 {
+	began, ended := conn.WriteBegan(), conn.LastWrite()
+	if ended < began || ended > headers {
+		return min(began, headers)
+	}
+	return ended
+}
+
+// refused keeps the server's words of an HTTP error.
+func (x *exchange) refused(resp *http.Response) {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
+	words := dialect.ErrorText(body)
+	if to := resp.Header.Get("Location"); words == "" && to != "" {
+		words = "redirects to " + to
+	}
+	if words == "" {
+		words = fmt.Sprintf("HTTP %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	x.log.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), x.stream.client.options.Clock)
+	x.fail(FailureHTTP, words)
+}
+
+// retryAfter reads a Retry-After header: seconds, or a date.
+func retryAfter(value string, clock *stamp.Clock) time.Duration {
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, 1e6) * float64(time.Second))
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(date.Sub(clock.Time(clock.Now())), 0)
+	}
+	return 0
+}
+
+// unanswered notes why there was no answer.
+func (x *exchange) unanswered(err error) {
+	if x.log.WrittenNS = x.live.writtenNS(); x.log.WrittenNS > 0 {
+		x.log.SendNS = x.log.WrittenNS - x.log.StartNS
+	}
+	if x.ctx.Err() == nil {
+		failure, words := whyUnanswered(err)
+		x.fail(failure, words)
+	}
+}
+
+// fail makes the request a failed one; the first reason counts.
+func (x *exchange) fail(failure Failure, words string) {
+	x.stop = true
+	if x.log.Failure == FailureNone {
+		x.log.Failure, x.log.Error = failure, x.stream.client.options.Hide(words)
+	}
+}
+
+// endSoon lets the answer end within d by itself, or ends it.
+func (x *exchange) endSoon(d time.Duration) {
+	if x.grace == nil {
+		x.grace = time.AfterFunc(d, func() { x.live.cancel(errGrace) })
+		return
+	}
+	x.grace.Reset(d)
+}
+
+// settle decides how the request ended and completes its log.
+func (x *exchange) settle() {
+	if x.grace != nil {
+		x.grace.Stop()
+	}
+	l := x.log
+	now := x.stream.client.options.Clock.Now()
+	if l.EndedNS == 0 {
+		l.EndedNS = now
+	}
+	l.EndedNS = max(l.EndedNS, l.LastNS)
+	l.ConnectNS = x.stream.line.connect.Load()
+	l.Replays = max(x.sends-1, 0)
+	l.Body = nil // prompts are large, logs are many
+	x.completeUsage()
+	x.classify()
+}
+
+// completeUsage takes from llama.cpp's timings what the usage left out.
+func (x *exchange) completeUsage() {
+	l := x.log
+	if !l.HasTimings {
+		return
+	}
+	take := func(to *int, value int) {
+		if *to < 0 && value >= 0 {
+			*to = value
+		}
+	}
+	take(&l.Usage.Completion, l.Timings.PredictedTokens)
+	take(&l.Usage.Cached, l.Timings.CachedTokens)
+	if l.Timings.PromptTokens >= 0 {
+		take(&l.Usage.Prompt, l.Timings.PromptTokens+max(l.Timings.CachedTokens, 0))
+	}
+}
+
+// classify gives the log its class.
+func (x *exchange) classify() {
+	l := x.log
+	limits := x.stream.client.options.Limits
+	token := l.FirstNS != 0 || x.counted > 0 || l.Usage.Completion > 0
+	if l.Failure == FailureNone && x.finished && token {
+		l.Class = speedmatrix.RequestCompleted
+		return
+	}
+	if l.Failure == FailureNone && !x.finished && x.ctx.Err() != nil {
+		switch context.Cause(x.ctx) {
+		case errIdle:
+			x.fail(FailureIdle, fmt.Sprintf("no event for %v", limits.Idle))
+		case errTimeout:
+			x.fail(FailureTimeout, x.overdue(limits.Header))
+		default:
+			l.Class = speedmatrix.RequestCut
+			return
+		}
+	}
+	if l.Failure == FailureNone {
+		x.fail(FailureEmpty, x.emptyWords())
+	}
+	l.Class = speedmatrix.RequestFailed
+}
+
+// overdue words the header limit, by what it was that did not come.
+func (x *exchange) overdue(limit time.Duration) string {
+	if x.log.HeadersNS != 0 {
+		return fmt.Sprintf("no first event within %v of the answer's headers", limit)
+	}
+	return fmt.Sprintf("no answer within %v", limit)
+}
+
+// emptyWords says what came in the place of a token.
+func (x *exchange) emptyWords() string {
+	if x.log.FinishReason != "" {
+		return fmt.Sprintf("the answer ended with finish reason %q and without a token", x.log.FinishReason)
+	}
+	if words := dialect.ErrorText(x.stream.head); words != "" && x.live.event.Load() == 0 {
+		return "the answer is no event stream: " + words
+	}
+	return "the answer ended without a token"
+}

@@ -1,0 +1,242 @@
+package load
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"speedmatrix"
+	"speedmatrix/internal/dialect"
+	"speedmatrix/internal/sse"
+	"speedmatrix/internal/stamp"
+)
+
+// stream sends requests one after the other on one connection at a time. The
+// fields of the first group belong to its goroutine; the others are for
+// observers.
+type stream struct {
+	client    *Client
+	index     int32
+	line      *line
+	transport *http.Transport
+	logs      []*Log
+	newest    *record
+	textLeft  int
+	answer
+	tally
+
+	records   atomic.Pointer[record] // the first one
+	current   atomic.Pointer[live]   // of the newest request
+	lastError atomic.Pointer[string]
+	requests, failures, failed,
+	textEvents, counted, allEvents,
+	eventReads, coalesced, replays atomic.Int64
+	hasCounts atomic.Bool
+
+	mu   sync.Mutex
+	conn *stamp.Conn // in use
+	past connections // used before
+}
+
+// answer is the memory for reading one answer after the other.
+type answer struct {
+	buf      []byte
+	head     []byte // the first bytes of the body, for words about it
+	decoder  *dialect.Decoder
+	decoded  dialect.Event
+	events   sse.Reader
+	event    sse.Event
+	form     form
+	whole    []byte // of a JSON body: all, or what is not yet cut into lines
+	lineAt   int    // start of the next line in whole
+	lineNS   int64  // stamp of the first line
+	notLines bool
+}
+
+// tally is the goroutine's own count, shown to observers after each read.
+type tally struct {
+	inRead                   int64 // events completed by the read at hand
+	spanned                  bool  // the bytes at hand came by more than one read
+	nText, nCounted, nEvents int64
+	nEventReads, nCoalesced  int64
+}
+
+// connections sums up connections.
+type connections struct {
+	number, user     int // all, and those of them without kernel stamps
+	reads, unstamped int64
+	lag              stamp.Histogram
+}
+
+func (c *connections) add(conn *stamp.Conn) {
+	if conn == nil {
+		return
+	}
+	c.number++
+	if !conn.KernelStamped() {
+		c.user++
+	}
+	c.reads += conn.Reads()
+	c.unstamped += conn.Unstamped()
+	c.lag.Merge(conn.Lag())
+}
+
+func (c *connections) merge(o *connections) {
+	c.number += o.number
+	c.user += o.user
+	c.reads += o.reads
+	c.unstamped += o.unstamped
+	c.lag.Merge(&o.lag)
+}
+
+func newStream(c *Client, index int32) *stream {
+	l := newLine(c)
+	return &stream{
+		client: c, index: index, line: l, transport: l.transport(), textLeft: textLimit,
+		answer: answer{buf: make([]byte, readBytes), decoder: c.options.Dialect.NewDecoder()},
+	}
+}
+
+// close closes all connections.
+func (s *stream) close() {
+	s.line.close()
+	s.transport.CloseIdleConnections()
+}
+
+// took notes the connection that a request goes out on.
+func (s *stream) took(conn *stamp.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if conn != s.conn {
+		s.past.add(s.conn)
+		s.conn = conn
+	}
+}
+
+// newRecord starts the record of a request, behind those before it.
+func (s *stream) newRecord(request int32) *record {
+	r := newRecord(request)
+	if s.newest == nil {
+		s.records.Store(r)
+	} else {
+		s.newest.next.Store(r)
+	}
+	s.newest = r
+	return r
+}
+
+// keep keeps text as long as the stream may keep any: the first piece that does
+// not fit ends it, so that what is kept has no holes.
+func (s *stream) keep(to *texts, text []byte) {
+	if len(text) > s.textLeft {
+		s.textLeft = 0
+		return
+	}
+	s.textLeft -= len(text)
+	to.append(text)
+}
+
+// reset makes the memory ready for another answer.
+func (s *stream) reset() {
+	s.events.Reset()
+	s.head, s.whole = s.head[:0], s.whole[:0]
+	s.form, s.lineAt, s.lineNS, s.notLines = formUnknown, 0, 0, false
+	s.inRead, s.spanned = 0, false
+}
+
+// reading begins a read of a body for which the connection was read that many
+// times; large says that its bytes are more than the newest of these reads
+// brought.
+func (s *stream) reading(reads int64, large bool) {
+	if reads > 0 {
+		s.inRead, s.spanned = 0, large
+	}
+}
+
+// counting counts a recorded event against the read that completed it.
+func (s *stream) counting(text bool) {
+	s.nEvents++
+	if text {
+		s.nText++
+	}
+	s.inRead++
+	switch {
+	case s.inRead == 1:
+		s.nEventReads++
+		if s.spanned {
+			s.nCoalesced++
+		}
+	case s.inRead == 2 && !s.spanned:
+		s.nCoalesced++
+	}
+}
+
+// count counts tokens by cumulative counts.
+func (s *stream) count(tokens int) {
+	s.nCounted += int64(tokens)
+	if !s.hasCounts.Load() {
+		s.hasCounts.Store(true)
+	}
+}
+
+// publish shows the tally to observers.
+func (s *stream) publish() {
+	s.textEvents.Store(s.nText)
+	s.counted.Store(s.nCounted)
+	s.allEvents.Store(s.nEvents)
+	s.eventReads.Store(s.nEventReads)
+	s.coalesced.Store(s.nCoalesced)
+}
+
+// ended keeps the log of a request and shows its outcome to observers.
+func (s *stream) ended(x *exchange) {
+	l := x.log
+	s.logs = append(s.logs, l)
+	s.replays.Add(int64(l.Replays))
+	failed := l.Class == speedmatrix.RequestFailed
+	if failed {
+		s.failed.Add(1)
+		s.lastError.Store(&l.Error)
+	}
+	switch {
+	case l.FirstNS != 0 || x.counted > 0 || l.Class == speedmatrix.RequestCompleted:
+		s.failures.Store(0)
+	case failed:
+		s.failures.Add(1)
+	}
+	x.live.over.Store(true)
+}
+
+// view is Streams.View of this stream.
+func (s *stream) view() View {
+	v := View{
+		Requests: int(s.requests.Load()),
+		Failures: int(s.failures.Load()),
+		Failed:   int(s.failed.Load()),
+		Events:   s.textEvents.Load(),
+		Counted:  -1,
+	}
+	if s.hasCounts.Load() {
+		v.Counted = s.counted.Load()
+	}
+	if words := s.lastError.Load(); words != nil {
+		v.LastError = *words
+	}
+	if now := s.current.Load(); now != nil {
+		v.InFlight = !now.over.Load()
+		v.WrittenNS, v.FirstNS, v.LastNS = now.writtenNS(), now.first.Load(), now.last.Load()
+	}
+	return v
+}
+
+// addTo adds the stream's share to a quality.
+func (s *stream) addTo(q *Quality, all *connections) {
+	q.Events += s.allEvents.Load()
+	q.EventReads += s.eventReads.Load()
+	q.CoalescedReads += s.coalesced.Load()
+	q.Replays += int(s.replays.Load())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all.add(s.conn)
+	all.merge(&s.past)
+}

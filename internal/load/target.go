@@ -1,0 +1,99 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// target is where a client's requests go.
+type target struct {
+	endpoint *url.URL
+	host     string      // Host header, "" for the endpoint's
+	header   http.Header // of every request; shared, never changed
+	proxy    *url.URL    // from the environment, nil without
+	address  string      // host:port that connections are opened to
+	tls      bool        // whether the connection to address begins with a TLS handshake
+}
+
+// aim works out the target of a client.
+func aim(o Options) (target, error) {
+	u := o.BaseURL
+	switch {
+	case u == nil:
+		return target{}, unusable("no address of a server was given")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return target{}, unusable(fmt.Sprintf("the address %s does not begin with http:// or https://", u.Redacted()))
+	case u.Hostname() == "":
+		return target{}, unusable(fmt.Sprintf("the address %s names no host", u.Redacted()))
+	}
+	t := target{endpoint: endpoint(u, o.Dialect.Path())}
+	t.header, t.host = headers(o.Header, u.User)
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: t.endpoint})
+	if err != nil {
+		return target{}, unusable(fmt.Sprintf("the environment names a proxy that cannot be used: %v", err))
+	}
+	t.proxy = proxy
+	door := t.endpoint
+	if proxy != nil {
+		door = proxy
+	}
+	t.address, t.tls = address(door), door.Scheme == "https"
+	return t, nil
+}
+
+// endpoint joins the path of a dialect to a base URL, which may contain the
+// version already, or the whole path.
+func endpoint(base *url.URL, path string) *url.URL {
+	u := *base
+	u.User, u.Fragment = nil, ""
+	prefix := strings.TrimRight(base.Path, "/")
+	version, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case strings.HasSuffix(prefix, path):
+		path = ""
+	case strings.HasSuffix(prefix, "/"+version):
+		path = strings.TrimPrefix(path, "/"+version)
+	}
+	u.Path, u.RawPath = prefix+path, ""
+	return &u
+}
+
+// headers gives the header of every request and the host it asks for.
+func headers(own http.Header, user *url.Userinfo) (h http.Header, host string) {
+	h = http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"text/event-stream, application/json"},
+		"User-Agent":   {"speedmatrix"},
+		// The key without a value is not sent, but lets net/http send a request
+		// again that died on a kept connection before any answer.
+		"Idempotency-Key": {},
+	}
+	if user != nil {
+		password, _ := user.Password()
+		r := http.Request{Header: h}
+		r.SetBasicAuth(user.Username(), password)
+	}
+	for key, values := range maps.All(own) {
+		h[http.CanonicalHeaderKey(key)] = slices.Clone(values)
+	}
+	host = h.Get("Host")
+	h.Del("Host")
+	return h, host
+}
+
+// address is host:port of a URL, with the scheme's usual port where it names none.
+func address(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
