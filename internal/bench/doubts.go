@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"fmt"
+
+	"speedmatrix"
+)
+
+// Doubts are the warnings that a measured cell's numbers deserve.
+func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
+	var list []speedmatrix.Warning
+	warn := func(code, format string, args ...any) {
+		list = append(list, speedmatrix.Warning{Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	if underfilled(e, c) {
+		warn("underfilled", "%.1f of %d requests ran on average, although none waited", *c.ActiveRequestsMean, e.Concurrency)
+	}
+	if c.Requests != nil && c.Requests.Failed > 0 && c.Status.ShowsSpeed() {
+		warn("failed requests", "%d of %d requests failed%s", c.Requests.Failed, c.Requests.Sent, because(c.FirstError))
+	}
+	if n := len(e.Outcome.Looping); n > 0 && n < loopLimit(e.Concurrency) {
+		warn("loops", "%d of %d streams repeated the same text", n, e.Concurrency)
+	}
+	if k := c.CounterCheck; k != nil && countsDiffer(k, e.Concurrency) {
+		warn("token counts", "we counted %.0f tokens where the engine's %s moved by %.0f", k.ClientTokens, k.Counter, k.ServerTokens)
+	}
+	if sourceRank[c.TokenSource] == sourceRank[speedmatrix.TokensEvents] {
+		warn("events counted", "tokens are counted as events: a lower bound")
+	}
+	if e.Outcome.stillRunning() {
+		warn("not drained", "the server still ran %.0f requests after the cell", e.Outcome.LeftRunning)
+	}
+	if q := e.Client; q != nil && q.Replays > 0 {
+		warn("replays", "%d requests were sent again, because the server had closed a connection that it had promised to keep", q.Replays)
+	}
+	return append(list, brokenInvariants(e, c)...)
+}
+
+// underfilled says whether fewer requests ran than planned although none waited.
+func underfilled(e *Evidence, c *speedmatrix.Cell) bool {
+	queued := c.QueuedShare != nil && *c.QueuedShare > 0
+	return c.Status == speedmatrix.StatusValid && !queued &&
+		c.ActiveRequestsMean != nil && *c.ActiveRequestsMean < underfilledBelow*float64(e.Concurrency)
+}
+
+// countsDiffer says whether our count and the engine's are more than 1 % apart, beyond what the length of the
+// scrapes and a token on its way in each stream explain.
+func countsDiffer(k *speedmatrix.CounterCheck, concurrency int) bool {
+	if k.ServerTokens <= 0 {
+		return false
+	}
+	slack := k.UncertaintySeconds/k.SpanSeconds + float64(concurrency)/k.ServerTokens
+	return abs(k.ClientTokens-k.ServerTokens)/k.ServerTokens > 0.01+slack
+}

@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"speedmatrix"
+	"speedmatrix/internal/load"
+	"speedmatrix/internal/machine"
+	"speedmatrix/internal/stats"
+)
+
+// evidence gathers what the attempt left behind.
+func (w *watcher) evidence(ctx context.Context) *Evidence {
+	out := w.p.Outcome()
+	e := &Evidence{Context: w.spec.Context, Concurrency: w.spec.Concurrency, Outcome: out, LiveCounter: w.d.o.Server.LiveCounter(),
+		Counter: w.d.o.Server.CounterName(), TokensPerEvent: w.d.o.Habits.TokensPerEvent, TemplateTokens: w.d.o.Habits.TemplateTokens,
+		BlockTokens: w.d.o.KVBlockTokens, WholeLife: w.spec.WholeLife}
+	if w.openErr != nil {
+		for i := range w.spec.Concurrency {
+			r := failedRecord(PrefillSpec{Request: int32(i)}, out.StopNS, w.openErr)
+			r.Row.Stream, r.Row.Purpose, r.Row.PlannedNS = int32(i), PurposeLaunch, out.LaunchNS
+			e.Requests = append(e.Requests, r)
+		}
+	}
+	e.FillError = fillsFailedReason(w.fills)
+	if w.streams == nil {
+		return e
+	}
+	logs := w.streams.Logs()
+	for _, log := range logs {
+		e.Requests = append(e.Requests, record(log))
+	}
+	e.Scrapes = w.d.scraper.since(launched(e.Requests))
+	w.countTexts(ctx, e, logs)
+	e.Client = w.quality(logs)
+	if len(logs) > 0 {
+		e.Text = oneLine(logs[0].Text())
+	}
+	return e
+}
+
+// countTexts asks the server's tokenizer for the tokens of the window's text, for requests without a count.
+func (w *watcher) countTexts(ctx context.Context, e *Evidence, logs []*load.Log) {
+	if w.d.o.Habits.UsageEveryEvent || !w.d.o.Habits.Tokenizer {
+		return
+	}
+	win, ok := snap(e)
+	if !ok {
+		return
+	}
+	for i, log := range logs {
+		if log.Usage.Completion >= 0 {
+			continue
+		}
+		text := log.TextBetween(win.start, win.end)
+		if len(text) == 0 {
+			continue
+		}
+		n, err := w.d.o.Server.CountText(context.WithoutCancel(ctx), string(text))
+		if err != nil {
+			return
+		}
+		tokens := int32(n)
+		e.Requests[i].Row.WindowTokens = &tokens
+	}
+}
+
+// launched is when the first request was to be sent.
+func launched(requests []Recorded) int64 {
+	at := int64(math.MaxInt64)
+	for _, r := range requests {
+		if r.Row.Purpose == PurposeLaunch {
+			at = min(at, r.Row.PlannedNS)
+		}
+	}
+	return at
+}
+
+// quality gathers how well the client could time the cell.
+func (w *watcher) quality(logs []*load.Log) *speedmatrix.ClientQuality {
+	q := w.streams.Quality()
+	out := &speedmatrix.ClientQuality{StampSource: "user", UnstampedReads: int(q.Unstamped), Replays: int(q.Replays)}
+	if q.Kernel {
+		out.StampSource = "kernel"
+	}
+	if q.EventReads > 0 {
+		perRead, share := float64(q.Events)/float64(q.EventReads), float64(q.CoalescedReads)/float64(q.EventReads)
+		out.EventsPerRead, out.CoalescedShare = &perRead, &share
+	}
+	lag := q.Lag
+	if lag == nil || lag.Count() == 0 {
+		// Without the kernel's stamps a read's own lateness is unknown: that of this goroutine's wakes stands for it.
+		lag = &w.late
+	}
+	if lag.Count() > 0 {
+		out.ReaderLagP99Micros = new(float64(lag.Quantile(0.99)) / 1e3)
+	}
+	var late []float64
+	for _, l := range logs {
+		if l.Purpose == PurposeLaunch && l.PlannedNS > 0 && l.StartNS > 0 {
+			late = append(late, float64(l.StartNS-l.PlannedNS)/1e3)
+		}
+	}
+	if len(late) > 0 {
+		slices.Sort(late)
+		out.SendLateP99Micros = new(stats.Quantile(late, 0.99))
+	}
+	if w.usage == nil || w.usageEnd == nil {
+		return out
+	}
+	if cores, share, ok := w.usageEnd.Since(*w.usage); ok {
+		out.CPUShare, out.MachineCPUShare = &cores, &share
+	}
+	if pause, ok := w.usageEnd.LongestPause(*w.usage); ok {
+		out.GCPauseMaxMicros = new(float64(pause) / 1e3)
+	}
+	return out
+}
+
+// sampleUsage reads this process's and the machine's use of the CPU.
+func sampleUsage() *machine.Usage {
+	u := machine.Sample()
+	return &u
+}
+
+// oneLine is the first words of a text, on one line.
+func oneLine(text []byte) string {
+	fields := strings.Fields(string(text[:min(len(text), 600)]))
+	line := []rune(strings.Join(fields, " "))
+	if len(line) > 160 {
+		line = append(line[:159], '…')
+	}
+	return string(line)
+}

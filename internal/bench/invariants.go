@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"speedmatrix"
+)
+
+// brokenInvariants checks what must be true of every cell, and words what is not.
+func brokenInvariants(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
+	var list []speedmatrix.Warning
+	broken := func(format string, args ...any) {
+		list = append(list, speedmatrix.Warning{Code: "invariant", Message: fmt.Sprintf(format, args...)})
+	}
+	if n := c.Requests; n != nil && n.Completed+n.Cut+n.Failed != n.Sent {
+		broken("%d requests were sent, but %d ended", n.Sent, n.Completed+n.Cut+n.Failed)
+	}
+	if peak := peakInFlight(e.Requests); peak > e.Concurrency {
+		broken("%d requests were in flight at once, more than the %d planned", peak, e.Concurrency)
+	}
+	for _, r := range e.Requests {
+		if m := firstBeforeWritten(r); m != "" {
+			broken("%s", m)
+			break
+		}
+	}
+	return list
+}
+
+func firstBeforeWritten(r Recorded) string {
+	row := &r.Row
+	if row.FirstNS == nil || row.WrittenNS == nil || *row.FirstNS >= *row.WrittenNS {
+		return ""
+	}
+	return fmt.Sprintf("request %d had its first token before its last byte was sent", row.Request)
+}
+
+// peakInFlight is the greatest number of requests in flight at any instant.
+func peakInFlight(requests []Recorded) int {
+	type edge struct {
+		at    int64
+		delta int
+	}
+	var edges []edge
+	for _, r := range requests {
+		if r.Row.WrittenNS == nil || r.Row.EndedNS == nil {
+			continue
+		}
+		edges = append(edges, edge{*r.Row.WrittenNS, 1}, edge{*r.Row.EndedNS, -1})
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
+	peak, now := 0, 0
+	for _, x := range edges {
+		now += x.delta
+		peak = max(peak, now)
+	}
+	return peak
+}
