@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"speedmatrix"
+	"speedmatrix/internal/bench"
+	"speedmatrix/internal/prompt"
+	"speedmatrix/internal/unit"
+)
+
+// tailOverhead is what the tail of a prompt takes, in tokens, where the server cannot count.
+const tailOverhead = 48
+
+// defaultCharsPerToken is used until the server has counted a prompt.
+const defaultCharsPerToken = 4.3
+
+// measure warms the server up and measures the plan's cells.
+func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
+	client, err := r.loadClient()
+	if err != nil {
+		return err
+	}
+	driving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	driver, wait := bench.NewDriver(driving, bench.DriverOptions{Client: client, Server: r.server, Dialect: r.server.Dialect,
+		Params: r.server.Params, Clock: r.clock, Texts: r.texts(), Habits: r.doc.Server.Habits,
+		KVBlockTokens: r.server.KVBlockTokens, Watch: r.show.glance})
+	defer func() {
+		stop()
+		wait()
+	}()
+	go r.watchClock(driving)
+	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.out.store, Run: r.doc,
+		BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting, HasGauges: r.server.Gauges(), Generation: r.doc.Plan.Resumed, Tell: r.show.tell}
+	if err := r.warmUp(ctx, driver, session); err != nil {
+		return err
+	}
+	r.recordPlan(session)
+	if r.resumed {
+		rows, err := r.out.store.Server()
+		if err != nil {
+			return err
+		}
+		session.Continue(rows)
+	}
+	session.Prepare()
+	r.show.expected(session)
+	err = session.Measure(ctx)
+	if steps := r.clock.Steps(); steps > 0 {
+		r.doc.Client.ClockSteps = steps
+		r.warn("clock", fmt.Sprintf("the wall clock stepped %d times during the run; stamps near the steps may be off", steps))
+		if saveErr := r.out.store.SaveRun(r.doc); saveErr != nil && err == nil {
+			err = saveErr
+		}
+	}
+	return err
+}
+
+// warmUp pays the server's first costs and takes what it showed into the session.
+func (r *runner) warmUp(ctx context.Context, driver *bench.Driver, session *bench.Session) error {
+	r.show.warmUp()
+	rules := bench.Rules{Concurrency: 1, DrainLimit: time.Minute, BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting}
+	warm := driver.WarmUp(ctx, bench.WarmUpSpec{Limits: r.limits(), Concurrency: slices.Max(session.Plan.Concurrency), Rules: rules,
+		Brief: r.o.Method == speedmatrix.MethodQuick})
+	if ctx.Err() != nil {
+		return interruptedOr(ctx, ctx.Err())
+	}
+	for _, w := range warm.Warnings {
+		r.warn(w.Code, w.Message)
+	}
+	h := &r.doc.Server.Habits
+	if warm.TokensPerEvent > 0 {
+		h.TokensPerEvent, h.EventsPerRead, h.CoalescedShare = warm.TokensPerEvent, warm.EventsPerRead, warm.CoalescedShare
+		h.KeepsConnections = warm.KeptConnections
+	}
+	driver.SetHabits(*h)
+	session.ServerCoalesced = h.CoalescedShare
+	session.Learn(warm)
+	return nil
+}
+
+// recordPlan completes the plan with the times that the warm-up allows to predict, drops what --max-time leaves no
+// room for, and puts it into the document.
+func (r *runner) recordPlan(session *bench.Session) {
+	plan := session.Plan
+	if r.o.MaxTime > 0 {
+		if n := plan.FitInto(r.o.MaxTime, &r.o.Settings, session.Pilot); n > 0 {
+			r.show.say(fmt.Sprintf("--max-time %s leaves out the %d least informative cells.", unit.Duration(r.o.MaxTime), n))
+		}
+	}
+	expected, prompts := plan.Expected(&r.o.Settings, session.Pilot)
+	r.doc.Plan = speedmatrix.Plan{Contexts: plan.Contexts, Concurrency: plan.Concurrency, Prefill: plan.Prefill,
+		MaxSeconds: r.o.MaxTime.Seconds(), ExpectedSeconds: expected.Seconds(), PromptTokens: prompts, Resumed: r.doc.Plan.Resumed}
+}
+
+// texts makes the prompts, by the server's tokenizer where it has one.
+func (r *runner) texts() *bench.PromptTexts {
+	h := r.doc.Server.Habits
+	t := &bench.PromptTexts{Writer: prompt.NewWriter(r.library, r.o.Salt, r.o.Prompts), CharsPerToken: h.CharsPerToken,
+		Overhead: h.TemplateTokens + tailOverhead}
+	if t.CharsPerToken <= 0 {
+		t.CharsPerToken = defaultCharsPerToken
+	}
+	if h.Tokenizer {
+		t.Count = r.server.CountTokens
+	}
+	return t
+}
+
+// watchClock looks for steps of the wall clock once a second.
+func (r *runner) watchClock(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.clock.Check()
+		}
+	}
+}
