@@ -106,7 +106,7 @@ func (f *fit) correct(ctx context.Context) error {
 	}
 	f.takeCorrections(run)
 	f.fitDecode()
-	f.minimize(launchParameters(&f.p), f.launches(everyLaunch, soften))
+	f.minimize(launchParameters(&f.p), f.likely(f.launches(everyLaunch, soften)))
 	return ctx.Err()
 }
 

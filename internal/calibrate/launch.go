@@ -15,10 +15,10 @@ import (
 const (
 	singleStarts = 3 // starts for single requests with each size of the slow first tokens
 	splits       = 8 // steps of the front end's split into a serial part and a delay
-	refined      = 5 // of the best splits are fitted
-	rounds       = 2 // of the same again around the best fit
+	refined      = 8 // of the best splits are fitted
+	rounds       = 3 // of the same again around the best fit
 	// goodEnough is the error, in units of the usual ones, below which no further start is tried.
-	goodEnough = 2e-3
+	goodEnough = 5e-4
 )
 
 // fitSingles fits what prefills and single requests decide: all but how the front end's time splits into a serial part
@@ -161,7 +161,7 @@ func (f *fit) refine(ctx context.Context, list []candidate, best candidate) cand
 			break
 		}
 		f.p = c.p
-		if e := f.minimize(launchParameters(&f.p), f.launches(everyLaunch, soften)); e < best.error {
+		if e := f.minimize(launchParameters(&f.p), f.likely(f.launches(everyLaunch, soften))); e < best.error {
 			best = candidate{f.p, e}
 		}
 	}
@@ -174,7 +174,7 @@ func (f *fit) around(p profile.Profile) (list []candidate) {
 	single := p
 	single.FrontEnd = profile.FrontEnd{SerialMS: p.FrontEnd.SerialMS + p.FrontEnd.DelayMS, SerialTokenUS: p.FrontEnd.SerialTokenUS + p.FrontEnd.DelayTokenUS}
 	fixed, token := share(p.FrontEnd.SerialMS, p.FrontEnd.DelayMS), share(p.FrontEnd.SerialTokenUS, p.FrontEnd.DelayTokenUS)
-	residuals := f.launches(everyLaunch, soften)
+	residuals := f.likely(f.launches(everyLaunch, soften))
 	for _, factor := range []float64{0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15} {
 		f.p = single
 		f.p.FrontEnd.SerialMS *= factor
@@ -190,6 +190,26 @@ func (f *fit) around(p profile.Profile) (list []candidate) {
 		}
 	}
 	return list
+}
+
+// The serial shares of the constant and of the per-token front end time on the machine of the calibrated profiles, and
+// how little it counts, in units of the usual errors, to be away from them.
+const (
+	usualFixedShare = 0.795
+	usualTokenShare = 0.418
+	shareWeight     = 0.02
+)
+
+// likely adds that, of splits of the front end's time which the run cannot tell apart, the usual one is taken.
+func (f *fit) likely(residuals func(*profile.Profile) []float64) func(*profile.Profile) []float64 {
+	return func(p *profile.Profile) []float64 {
+		r := residuals(p)
+		if r == nil {
+			return nil
+		}
+		e := &p.FrontEnd
+		return append(r, shareWeight*(share(e.SerialMS, e.DelayMS)-usualFixedShare), shareWeight*(share(e.SerialTokenUS, e.DelayTokenUS)-usualTokenShare))
+	}
 }
 
 // share is a's share of both.
@@ -214,7 +234,7 @@ func (f *fit) trySplits(ctx context.Context, from profile.Profile) []candidate {
 		contentions = []float64{0, 0.3}
 	}
 	var list []candidate
-	residuals := f.launches(everyLaunch, soften)
+	residuals := f.likely(f.launches(everyLaunch, soften))
 	for i := range splits * splits * len(contentions) {
 		if ctx.Err() != nil {
 			break

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"speedmatrix/internal/engine"
 	"speedmatrix/internal/profile"
@@ -103,6 +104,9 @@ func (f *fit) judge(list []parameter, residuals func(*profile.Profile) []float64
 			out[i].Determined, out[i].Why = false, "no figure of the run depends on it"
 		case math.Sqrt(covariance[i][i]) > undecided:
 			out[i].Determined, out[i].Why = false, "the run decides it to "+percent(covariance[i][i])+" only"+partner(list, covariance, i)
+		}
+		if !out[i].Determined && strings.HasPrefix(out[i].Name, "front_end.") {
+			out[i].Why += "; the split between serial part and delay is near that of the calibrated profiles"
 		}
 	}
 	return out

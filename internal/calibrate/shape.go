@@ -46,9 +46,7 @@ func newFit(run *speedmatrix.Run, o *Options) (*fit, error) {
 			What: fmt.Sprintf("the run has %d Valid decode cells and %d Valid prefill cells; a profile needs at least %d of each", steps, prefills, leastFigures),
 			Next: "Measure more contexts and concurrencies: speedmatrix run measures enough by default."}
 	}
-	if err := f.describe(); err != nil {
-		return nil, err
-	}
+	f.describe()
 	f.start()
 	return f, f.p.Check()
 }
@@ -63,7 +61,7 @@ const (
 )
 
 // describe makes the profile's description from the run's facts.
-func (f *fit) describe() error {
+func (f *fit) describe() {
 	r, p := f.run, &f.p
 	text := func(facts speedmatrix.Facts, key, otherwise string) string { return cmp.Or(facts.Text(key), otherwise) }
 	model := text(r.Model, speedmatrix.ModelName, text(r.Model, speedmatrix.ModelServedName, "unknown model"))
@@ -86,10 +84,9 @@ func (f *fit) describe() error {
 	if like := f.o.Like; like != nil {
 		p.Scheduler, p.KV = like.Scheduler, like.KV
 		p.Model.MaxLengthTokens, p.Model.WeightsGiB, p.Hardware.VRAMGiB = like.Model.MaxLengthTokens, like.Model.WeightsGiB, like.Hardware.VRAMGiB
-		return nil
+		return
 	}
 	f.limits()
-	return nil
 }
 
 // limits takes the scheduler and the KV cache from the run's facts, and says what is assumed instead.

@@ -81,12 +81,14 @@ func (p *pool) publish(b int32, hash uint64, state bool) {
 	if p.hash[b] != 0 {
 		return
 	}
-	if other, there := p.index.get(hash); there {
+	place, there := p.index.find(hash)
+	if there {
+		other := p.index.blocks[place]
 		p.state[other] = p.state[other] || state
 		return
 	}
 	p.hash[b] = hash
-	p.index.put(hash, b)
+	p.index.keys[place], p.index.blocks[place] = hash, b
 }
 
 // use and unuse count a decoding sequence in and out of a block.
@@ -141,11 +143,6 @@ func (x *index) find(hash uint64) (place uint64, there bool) {
 func (x *index) get(hash uint64) (block int32, there bool) {
 	i, there := x.find(hash)
 	return x.blocks[i], there
-}
-
-func (x *index) put(hash uint64, block int32) {
-	i, _ := x.find(hash)
-	x.keys[i], x.blocks[i] = hash, block
 }
 
 // remove takes a block out and moves those behind it that would no longer be found.
