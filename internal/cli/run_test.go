@@ -35,7 +35,7 @@ func TestAWholeRunIsShownAndKept(t *testing.T) {
 		w.truth(local, steady())
 		w.main(small()...)
 		w.ended(0)
-		w.golden("run.txt", w.withoutReport(w.document("run")))
+		w.golden("run.txt", clockTime.ReplaceAllString(w.withoutReport(w.document("run")), "HH:MM:SS"))
 		if text := w.err.String(); text != "" {
 			t.Errorf("standard error: %s", text)
 		}

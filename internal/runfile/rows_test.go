@@ -297,26 +297,6 @@ func TestARowFileWithOtherColumnsIsAClearError(t *testing.T) {
 	wantOutput(t, err, "requests-decode-0-x1.parquet is damaged", `no column "request"`)
 }
 
-func TestNoBitFlipAnywhereMakesTheReaderPanic(t *testing.T) {
-	d := create(t)
-	if err := d.SaveServer([]speedmatrix.ServerRow{{SentNS: 1, Cell: "a", Running: new(2.0)}, {SentNS: 2}}); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(d.Path(), serverName)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		flipped := slices.Clone(whole)
-		flipped[rapid.IntRange(0, len(whole)-1).Draw(t, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if err := os.WriteFile(path, flipped, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = d.Server()
-	})
-}
-
 func BenchmarkEvents(b *testing.B) {
 	d, err := Create(b.TempDir() + "/run")
 	if err != nil {
