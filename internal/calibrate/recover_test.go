@@ -1,3 +1,5 @@
+//go:build !race
+
 package calibrate_test
 
 import (
