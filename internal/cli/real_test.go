@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,42 +124,4 @@ func reportOf(t *testing.T, dir string) map[string]string {
 		}
 	}
 	return cells
-}
-
-// From the start of the process to the first connection to the server. The quickest of several starts counts: a
-// busy machine may delay any of them, and what this is about, work before the first request, delays them all.
-func TestRealFirstRequestLeavesAtOnce(t *testing.T) {
-	const starts, limit = 5, 50 * time.Millisecond
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	accepted := make(chan time.Time, 100)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- time.Now()
-			_ = c.Close()
-		}
-	}()
-	quickest := time.Hour
-	for range starts {
-		begun := time.Now()
-		cmd := program(t, "run", "http://"+l.Addr().String(), "--yes", "--out", filepath.Join(t.TempDir(), "run"))
-		if err := cmd.Run(); cmd.ProcessState.ExitCode() != speedmatrix.KindNoServer.ExitCode() {
-			t.Fatal(err)
-		}
-		quickest = min(quickest, (<-accepted).Sub(begun))
-		for len(accepted) > 0 {
-			<-accepted
-		}
-	}
-	t.Logf("%.1f ms from the start of the process to the first connection", quickest.Seconds()*1e3)
-	if quickest > limit {
-		t.Errorf("the first connection comes %s after the start, later than %s", quickest, limit)
-	}
 }
