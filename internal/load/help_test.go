@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,24 +37,38 @@ func newHouse(t *testing.T) *house {
 // serve answers requests with a handler until the test ends.
 func (h *house) serve(handler http.HandlerFunc) {
 	h.t.Helper()
-	server := &http.Server{Handler: handler}
-	go server.Serve(h.listen())
-	h.t.Cleanup(func() { server.Close() })
+	var handling sync.WaitGroup
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handling.Add(1)
+		defer handling.Done()
+		handler(w, r)
+	})}
+	l := h.listen()
+	go server.Serve(l)
+	h.t.Cleanup(func() {
+		server.Close()
+		synctest.Wait() // whatever has begun is counted now
+		handling.Wait() // a handler may sleep, and time stands still once the test has returned
+	})
 }
 
 // raw answers connections with a function of their own.
 func (h *house) raw(conn func(net.Conn)) {
 	l := h.listen()
-	go func() {
+	var serving sync.WaitGroup
+	serving.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go conn(c)
+			serving.Go(func() { conn(c) })
 		}
-	}()
-	h.t.Cleanup(func() { l.Close() })
+	})
+	h.t.Cleanup(func() {
+		l.Close()
+		serving.Wait() // a connection's function may sleep, and time stands still once the test has returned
+	})
 }
 
 func (h *house) listen() net.Listener {
