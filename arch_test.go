@@ -91,6 +91,7 @@ var modules = []module{
 	{"github.com/danielgtaylor/huma/v2", "site"},
 	{"github.com/goccy/go-yaml", "yamldoc"},
 	{"github.com/jackc/pgx/v5", "store"},
+	{"github.com/muesli/cancelreader", "cli"},
 	{"github.com/nats-io/nats-server/v2", "fleet"},
 	{"github.com/nats-io/nats.go", "fleet"},
 	{"github.com/parquet-go/parquet-go", "runfile"},

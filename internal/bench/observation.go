@@ -24,6 +24,8 @@ type Gauges struct {
 	Known, WaitingKnown bool
 	SentNS              int64
 	Running, Waiting    float64
+	// KVUsage is the share (0–1) of the KV cache in use, nil where the engine does not tell.
+	KVUsage *float64
 }
 
 // FillState is how the fill that was asked for last is getting on.

@@ -101,7 +101,7 @@ func (s *scraper) gauges() Gauges {
 			}
 			continue
 		}
-		g := Gauges{Known: true, SentNS: r.SentNS, Running: *r.Running}
+		g := Gauges{Known: true, SentNS: r.SentNS, Running: *r.Running, KVUsage: r.KVUsage}
 		if r.Waiting != nil {
 			g.WaitingKnown, g.Waiting = true, *r.Waiting
 		}

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/muesli/cancelreader"
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
@@ -58,27 +61,27 @@ func (r *runner) countDown(ctx context.Context) error {
 	return nil
 }
 
-// readLine reads one line, or returns when ctx ends; the reader is left alone then.
+// readLine reads one line, or returns when ctx ends: a terminal is let go of then, so that the next reader gets what
+// is typed.
 func readLine(ctx context.Context, from io.Reader) (string, error) {
+	reader, err := cancelreader.NewReader(from)
+	if err != nil {
+		return "", err
+	}
 	lines := make(chan string, 1)
 	go func() {
-		var line []byte
-		one := make([]byte, 1)
-		for {
-			n, err := from.Read(one)
-			if n == 1 && one[0] != '\n' {
-				line = append(line, one[0])
-			}
-			if err != nil || n == 1 && one[0] == '\n' {
-				lines <- string(line)
-				return
-			}
-		}
+		line, _ := bufio.NewReaderSize(reader, 16).ReadString('\n')
+		lines <- strings.TrimSuffix(line, "\n")
 	}()
 	select {
 	case line := <-lines:
+		_ = reader.Close()
 		return line, nil
 	case <-ctx.Done():
+		if reader.Cancel() {
+			<-lines
+			_ = reader.Close()
+		}
 		return "", ctx.Err()
 	}
 }

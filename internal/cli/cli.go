@@ -25,9 +25,9 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	// StdinTerminal and StdoutTerminal say whether a person sits there; Width is the terminal's, 0 unknown.
+	// StdinTerminal and StdoutTerminal say whether a person sits there; Width and Height are the terminal's, 0 unknown.
 	StdinTerminal, StdoutTerminal bool
-	Width                         int
+	Width, Height                 int
 	// Dial opens connections to the server; nil is the system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Signals delivers interrupts; nil listens to the system's.
@@ -70,8 +70,8 @@ func System() *Env {
 	e := &Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		StdinTerminal: term.IsTerminal(int(os.Stdin.Fd())), StdoutTerminal: term.IsTerminal(int(os.Stdout.Fd()))}
 	if e.StdoutTerminal {
-		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-			e.Width = width
+		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			e.Width, e.Height = width, height
 		}
 	}
 	return e

@@ -22,7 +22,7 @@ type runOptions struct {
 	model, api, apiKey, apiKeyFile string
 	headers, states                []string
 	caFile, textFile, planFile     string
-	insecure, yes, events          bool
+	insecure, yes, events, lines   bool
 	out, resume                    string
 }
 
@@ -97,6 +97,7 @@ func (o *runOptions) fileFlags(fs flags) {
 	fs.text(&o.out, "out", "DIR", "the run's directory; it must not exist (default runs/ID)")
 	fs.text(&o.resume, "resume", "DIR", "go on with the interrupted run in DIR")
 	fs.BoolVar(&o.yes, "yes", false, "ask nothing")
+	fs.BoolVar(&o.lines, "lines", false, "print a line for each cell instead of the live screen")
 	fs.BoolVar(&o.events, "events", false, "print one JSON object per line on standard output while it runs; what people read goes to standard error")
 }
 

@@ -11,23 +11,34 @@ import (
 type interrupts struct {
 	twice chan struct{}
 	close func()
+	keys  chan struct{}
+}
+
+// pressed takes an interrupt that came as a key.
+func (in *interrupts) pressed() {
+	select {
+	case in.keys <- struct{}{}:
+	default:
+	}
 }
 
 // interrupts listens for signals: the first ends the returned context, the second closes twice.
 func (r *runner) interrupts(ctx context.Context) (context.Context, *interrupts) {
-	return listenForInterrupts(ctx, r.env, func() {
+	ctx, in := listenForInterrupts(ctx, r.env, func() {
 		if r.out.path() == "" {
 			r.show.say("Stopping. Ctrl-C again: at once.")
 		} else {
 			r.show.say("Stopping: the window ends, what was measured is kept. Ctrl-C again: at once.")
 		}
 	})
+	r.interrupt = in.pressed
+	return ctx, in
 }
 
 // listenForInterrupts ends the returned context at the first signal, after first was called, and closes twice at the second.
 func listenForInterrupts(ctx context.Context, env *Env, first func()) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
-	in := &interrupts{twice: make(chan struct{})}
+	in := &interrupts{twice: make(chan struct{}), keys: make(chan struct{}, 4)}
 	signals := env.Signals
 	stop := func() {}
 	if signals == nil {
@@ -42,6 +53,7 @@ func listenForInterrupts(ctx context.Context, env *Env, first func()) (context.C
 			case <-done:
 				return
 			case <-signals:
+			case <-in.keys:
 			}
 			if n > 0 {
 				close(in.twice)

@@ -48,6 +48,9 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	}
 	session.Prepare()
 	r.show.expected(session)
+	ctx, finish := context.WithCancel(ctx)
+	defer finish()
+	r.openScreen(driving, driver, finish)
 	err = session.Measure(ctx)
 	if steps := r.clock.Steps(); steps > 0 {
 		r.doc.Client.ClockSteps = steps

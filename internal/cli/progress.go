@@ -11,6 +11,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/bench"
 	"speedmatrix/internal/report"
+	"speedmatrix/internal/tui"
 	"speedmatrix/internal/unit"
 )
 
@@ -28,6 +29,7 @@ type progress struct {
 	done   int
 	total  int
 	step   string
+	screen *screen
 }
 
 func newProgress(env *Env, events bool) *progress {
@@ -43,10 +45,33 @@ func (p *progress) terminal() report.TerminalOptions {
 	return report.TerminalOptions{Width: p.env.Width, Color: p.env.StdoutTerminal && p.env.Getenv("NO_COLOR") == ""}
 }
 
+// turnTo shows everything on a screen from now on.
+func (p *progress) turnTo(s *screen) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	p.screen = s
+}
+
+// close turns back from the screen, if there is one, to lines.
+func (p *progress) close() {
+	p.mu.Lock()
+	s := p.screen
+	p.screen = nil
+	p.mu.Unlock()
+	if s != nil {
+		s.view.Close()
+	}
+}
+
 // line writes one line, above the status line where there is one.
 func (p *progress) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.screen != nil {
+		p.screen.view.Send(tui.Notice{At: time.Now(), Text: text})
+		return
+	}
 	p.clear()
 	_, _ = fmt.Fprintln(p.human, text)
 }
@@ -147,7 +172,12 @@ func (p *progress) tell(e bench.Event) {
 		p.left = time.Duration(*e.SecondsLeft * float64(time.Second))
 	}
 	p.write(e)
+	screen := p.screen
 	p.mu.Unlock()
+	if screen != nil {
+		screen.tell(e)
+		return
+	}
 	switch {
 	case e.Event == bench.EventDone && e.Result != nil:
 		p.line(p.doneLine(e))
@@ -185,6 +215,10 @@ func (p *progress) glance(g bench.Glance) {
 		p.write(bench.Event{Event: bench.EventProgress, Time: time.Unix(0, g.NowNS).UTC().Format(time.RFC3339Nano), Cell: g.Key, Step: g.Step.String(),
 			TokensPerSecond: &rate, Share: &part, Producing: g.Producing, Done: p.done, Total: p.total, SecondsLeft: &left})
 	}
+	if p.screen != nil {
+		p.screen.glance(g)
+		return
+	}
 	if !p.live {
 		return
 	}
@@ -219,6 +253,7 @@ func (p *progress) status(g bench.Glance) string {
 
 // end shows the result and the next steps.
 func (p *progress) end(doc *speedmatrix.Run, dir string) {
+	p.close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()

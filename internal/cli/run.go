@@ -99,6 +99,8 @@ type runner struct {
 	doc     *speedmatrix.Run
 	resumed bool
 	show    *progress
+	// interrupt is what Ctrl-C does.
+	interrupt func()
 	// baseRunning and baseWaiting are the foreign load that --shared-server accepts.
 	baseRunning, baseWaiting float64
 }
@@ -113,6 +115,7 @@ func (r *runner) run(ctx context.Context) error {
 	}
 	ctx, interrupts := r.interrupts(ctx)
 	defer interrupts.close()
+	defer r.show.close()
 	done := make(chan error, 1)
 	go func() { done <- r.measureServer(ctx) }()
 	select {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -35,7 +36,11 @@ func (s *Server) readVLLM(ctx context.Context, w *sight) {
 	if v.Simulated != nil {
 		engine.Set(speedmatrix.EngineSimulated, v.Simulated.Profile, "GET /version")
 		engine.Set(speedmatrix.EngineClockSpeed, v.Simulated.Speed, "GET /version")
-		s.warn("simulated", "the server is a simulation of profile %s, on a clock that runs %g times as fast as time", v.Simulated.Profile, v.Simulated.Speed)
+		clock := ""
+		if v.Simulated.Speed != 1 {
+			clock = fmt.Sprintf(", on a clock that runs %g times as fast as time", v.Simulated.Speed)
+		}
+		s.warn("simulated", "the server is a simulation of profile %s%s", v.Simulated.Profile, clock)
 	}
 	s.setModelName(s.Model.Root, "GET /v1/models")
 	s.readCacheConfig(w.metrics)

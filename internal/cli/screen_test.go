@@ -1,0 +1,40 @@
+package cli
+
+import "testing"
+
+func TestTheLiveScreenNeedsATerminalOnBothSidesWithRoom(t *testing.T) {
+	whole := Env{StdinTerminal: true, StdoutTerminal: true, Width: 80, Height: 24, Getenv: func(string) string { return "" }}
+	for name, change := range map[string]func(e *Env, o *runOptions){
+		"input is no terminal":  func(e *Env, _ *runOptions) { e.StdinTerminal = false },
+		"output is no terminal": func(e *Env, _ *runOptions) { e.StdoutTerminal = false },
+		"too narrow":            func(e *Env, _ *runOptions) { e.Width = 49 },
+		"too low":               func(e *Env, _ *runOptions) { e.Height = 15 },
+		"size unknown":          func(e *Env, _ *runOptions) { e.Width, e.Height = 0, 0 },
+		"a terminal that cannot": func(e *Env, _ *runOptions) {
+			e.Getenv = func(name string) string { return map[string]string{"TERM": "dumb"}[name] }
+		},
+		"events are wanted": func(_ *Env, o *runOptions) { o.events = true },
+		"lines are wanted":  func(_ *Env, o *runOptions) { o.lines = true },
+	} {
+		env, o := whole, runOptions{}
+		if !screenWanted(&env, &o) {
+			t.Fatal("no screen where there is a terminal with room")
+		}
+		if change(&env, &o); screenWanted(&env, &o) {
+			t.Errorf("%s: a screen", name)
+		}
+	}
+}
+
+func TestAMeasurementBesidesTheMatrixIsNamedByItsKey(t *testing.T) {
+	for key, want := range map[string][2]string{
+		"decode-0-x1":            {"", "decode-0-x1"},
+		"prefill-16k":            {"", "prefill-16k"},
+		"drift-decode-0-x1":      {"drift", "decode-0-x1"},
+		"repeat-2-decode-16k-x8": {"repeat 2", "decode-16k-x8"},
+	} {
+		if again, cell := splitAside(key); again != want[0] || cell != want[1] {
+			t.Errorf("%s: %q and %q", key, again, cell)
+		}
+	}
+}
