@@ -278,6 +278,11 @@ type Cell struct {
 	Warnings   []Warning `json:"warnings,omitempty"`
 }
 
+// Attempted says whether any request of the cell was sent.
+func (c *Cell) Attempted() bool {
+	return c.Attempts > 0 || c.Requests != nil && c.Requests.Sent > 0 || c.WindowStartedAt != nil || c.StepSeconds != nil
+}
+
 // Key names the cell within its run: "decode-16k-x8".
 func (c *Cell) Key() string { return CellKey(c.Phase, c.ContextLabel, c.Concurrency) }
 

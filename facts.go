@@ -61,6 +61,17 @@ const (
 	HardwareOS       = "os"
 	HardwareKernel   = "kernel"
 	HardwareDriver   = "driver"
+
+	// What one token costs and what the hardware gives, from which the share of the hardware's limits follows: bytes,
+	// operations and seconds. ModelReadBytes is what one token reads of the weights, ModelKVBytes what it reads of the
+	// KV cache for each token of context; ModelFLOP is the work of one token, ModelPairFLOP that of one query and key.
+	ModelReadBytes = "read_bytes_per_token"
+	ModelKVBytes   = "kv_bytes_per_token"
+	ModelFLOP      = "flop_per_token"
+	ModelPairFLOP  = "flop_per_attention_pair"
+	// HardwareBandwidth and HardwareCompute overrule the data sheets, for all GPUs together.
+	HardwareBandwidth = "memory_bytes_per_second"
+	HardwareCompute   = "compute_flop_per_second"
 )
 
 // Set records a fact unless a value from the user stands there already; a
@@ -110,6 +121,17 @@ func (f Facts) Int(key string) (n int, ok bool) {
 		return i, err == nil
 	}
 	return 0, false
+}
+
+// Positive gives a fact as a number above zero and below 10¹⁸; ok is false when it is unknown or no such number.
+func (f Facts) Positive(key string) (v float64, ok bool) {
+	switch x := f[key].Value.(type) {
+	case float64:
+		v = x
+	case int:
+		v = float64(x)
+	}
+	return v, v > 0 && v < 1e18
 }
 
 // Bool gives a fact as a truth value; ok is false when it is unknown.

@@ -4,21 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"speedmatrix"
 	"speedmatrix/internal/chart"
 	"speedmatrix/internal/unit"
 )
 
-// firstTokenLimit is the wait that the chart of TTFT marks, in ms.
+// firstTokenLimit is the unit.Wait that the chart of TTFT marks, in ms.
 const firstTokenLimit = 1000
 
 // ttftCurves is TTFT against context; cold and warm never share a line.
 func ttftCurves(d *Document) (chart.Curves, bool) {
 	c := chart.Curves{
 		Label: "TTFT against context", YTitle: "TTFT, log scale", XTitle: "context in tokens, log scale",
-		Value: wait, Axis: chart.Milliseconds, Limit: firstTokenLimit, Span: 10,
+		Value: unit.Wait, Axis: chart.Milliseconds, Limit: firstTokenLimit, Span: 10,
 	}
 	cold := chart.Curve{Name: "cold: new prompt", Warn: true}
 	for _, m := range shown(d, speedmatrix.PhasePrefill) {
@@ -89,20 +88,6 @@ func prefillCurve(d *Document) (chart.Curves, bool) {
 	return c, len(curve.Points) > 0
 }
 
-// wait writes a time given in ms for a sentence or a chart: "54 ms", "8.6 s", "6 min".
-func wait(ms float64) string {
-	short := func(v float64, of string) string { return strings.TrimSuffix(unit.Fixed(v, 1), ".0") + " " + of }
-	switch {
-	case ms >= 1e12 || ms <= -1e12:
-		return number(&ms, unit.TTFT)
-	case ms < 999.5:
-		return unit.TTFT(ms)
-	case ms < 59_950:
-		return short(ms/1000, "s")
-	}
-	return short(ms/60_000, "min")
-}
-
 // Sentences below charts, each computed from the numbers and "" where they say nothing.
 
 // tradeoffSays is what more requests at once bring and cost in the first row.
@@ -133,7 +118,7 @@ func tradeoffSays(d *Document) string {
 	return ""
 }
 
-// ttftSays is the wait at the longest prompt that was read.
+// ttftSays is the unit.Wait at the longest prompt that was read.
 func ttftSays(d *Document) string {
 	var far *Measurement
 	for _, m := range shown(d, speedmatrix.PhasePrefill) {
@@ -144,10 +129,10 @@ func ttftSays(d *Document) string {
 	if far == nil {
 		return ""
 	}
-	text := fmt.Sprintf("At %s the first token takes %s when the prompt is new", far.Context, wait(*median(far.Cell.TTFT)))
+	text := fmt.Sprintf("At %s the first token takes %s when the prompt is new", far.Context, unit.Wait(*median(far.Cell.TTFT)))
 	for _, m := range shown(d, speedmatrix.PhaseDecode) {
 		if m.Cell.Context == far.Cell.Context && m.Cell.Concurrency == 1 && ttftKind(d.Run, m.Cell) == speedmatrix.TTFTWarm && median(m.Cell.TTFT) != nil {
-			return text + fmt.Sprintf(" and %s when it is cached.", wait(*median(m.Cell.TTFT)))
+			return text + fmt.Sprintf(" and %s when it is cached.", unit.Wait(*median(m.Cell.TTFT)))
 		}
 	}
 	return text + "."

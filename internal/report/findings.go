@@ -106,7 +106,7 @@ func wouldFit(d *Document) string {
 			continue
 		}
 		cells++
-		if c.Status != speedmatrix.StatusOverCapacity || attempted(c) {
+		if c.Status != speedmatrix.StatusOverCapacity || c.Attempted() {
 			continue
 		}
 		refused++

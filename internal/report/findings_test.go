@@ -14,7 +14,7 @@ func importedRun() *speedmatrix.Run {
 	run.Origin, run.Findings = speedmatrix.OriginImported, nil
 	run.Method = speedmatrix.Method{Name: speedmatrix.MethodCompat, DurationSeconds: 30, MaxOutput: 8192, Prompts: "distinct", KVPlan: "observe"}
 	delete(run.Engine, speedmatrix.EngineKVTokens)
-	run.Model[ModelReadBytes], run.Model[ModelKVBytes], run.Model[ModelFLOP] = from("profile", 4e9), from("profile", 32768.0), from("profile", 7e9)
+	run.Model[speedmatrix.ModelReadBytes], run.Model[speedmatrix.ModelKVBytes], run.Model[speedmatrix.ModelFLOP] = from("profile", 4e9), from("profile", 32768.0), from("profile", 7e9)
 	for _, context := range []int{0, 16 << 10} {
 		for i, c := range []int{1, 2, 4} {
 			run.Cells = append(run.Cells, decodeCell(context, c, speedOfMatrix[context][i]))
@@ -65,13 +65,13 @@ func ruleTests() []ruleTest {
 				r.Cells[i].Attempts = 1
 			}
 		}},
-		{"above the bandwidth", "beyond_hardware", "Decode of one request runs at up to", func(r *speedmatrix.Run) { r.Model[ModelReadBytes] = from("profile", 16e9) }},
+		{"above the bandwidth", "beyond_hardware", "Decode of one request runs at up to", func(r *speedmatrix.Run) { r.Model[speedmatrix.ModelReadBytes] = from("profile", 16e9) }},
 		{"above the compute limit of an unlocked card", "beyond_hardware", "Prefill runs at up to 127 % of the card's compute limit. The launch command names an unlocked card", func(r *speedmatrix.Run) {
-			r.Model[ModelFLOP] = from("profile", 10e9)
+			r.Model[speedmatrix.ModelFLOP] = from("profile", 10e9)
 			r.LaunchCommand.Value = "# gpu-unlock\nserve"
 		}},
 		{"an unknown card", "", "", func(r *speedmatrix.Run) {
-			r.Model[ModelFLOP], r.Hardware[speedmatrix.HardwareGPU] = from("profile", 10e9), user("RTX 30900")
+			r.Model[speedmatrix.ModelFLOP], r.Hardware[speedmatrix.HardwareGPU] = from("profile", 10e9), user("RTX 30900")
 		}},
 		{"cached prefill", "prefill_not_cold", "Prefill at 16K was not cold", func(r *speedmatrix.Run) { r.Cells[7].CachedTokens = new(9000.0) }},
 		{"prefill out of order", "prefill_order", "The prompt of 16K was read faster than that of 8K (500 ms against 911 ms)", func(r *speedmatrix.Run) { *r.Cells[7].TTFT.P50 = 500 }},
@@ -118,42 +118,6 @@ func TestEachRuleFindsWhatItIsForAndNothingElse(t *testing.T) {
 	for _, r := range rules {
 		if !covered[r.code] {
 			t.Errorf("the rule %s has no test", r.code)
-		}
-	}
-}
-
-func TestUsersFitWhereBothLimitsAreKept(t *testing.T) {
-	run := importedRun()
-	run.Cells = append(run.Cells, stoppedCell(16<<10, 8, speedmatrix.StatusOverCapacity, ""))
-	loop := decodeCell(0, 8, [4]float64{1, 1, 1, 1})
-	loop.Status = speedmatrix.StatusLooped
-	run.Cells = append(run.Cells, loop)
-	rows := Build(run).Matrix.Rows
-	for _, x := range []struct {
-		row  int
-		q    Demand
-		want Fit
-	}{
-		{0, Demand{20, 1000}, Fit{4, false, "8 requests: looped"}},
-		{1, Demand{20, 1000}, Fit{4, false, "8 requests: over capacity, not run"}},
-		{1, Demand{100, 1000}, Fit{2, false, "4 requests: 94.1 tok/s each"}},
-		{1, Demand{20, 60}, Fit{1, false, "2 requests: TTFT 68 ms"}},
-		{1, Demand{500, 60}, Fit{0, false, "1 request: 109.2 tok/s each"}},
-	} {
-		if got := fit(rows[x.row], x.q); got != x.want {
-			t.Errorf("%s in row %d: %+v, want %+v", x.q.Text(), x.row, got, x.want)
-		}
-	}
-	full := Build(importedRun()).Matrix.Rows[0]
-	if got := fit(full, Demand{1, 5000}); !got.AtLeast || got.Users != 4 {
-		t.Errorf("when all fit: %+v", got)
-	}
-}
-
-func TestAWaitIsWrittenForAReader(t *testing.T) {
-	for ms, want := range map[float64]string{53: "53 ms", 999.4: "999 ms", 1000: "1 s", 8616: "8.6 s", 23154: "23.2 s", 362642: "6 min", 90000: "1.5 min"} {
-		if got := wait(ms); got != want {
-			t.Errorf("%v ms: %s, want %s", ms, got, want)
 		}
 	}
 }

@@ -42,13 +42,8 @@ func withoutSpeed(s speedmatrix.Status) int {
 
 func anyAttempted(d *Document, status speedmatrix.Status) bool {
 	return slices.ContainsFunc(d.Measurements, func(m *Measurement) bool {
-		return m.Cell.Status == status && attempted(m.Cell)
+		return m.Cell.Status == status && m.Cell.Attempted()
 	})
-}
-
-// attempted says whether any request of the cell was sent.
-func attempted(c *speedmatrix.Cell) bool {
-	return c.Attempts > 0 || c.Requests != nil && c.Requests.Sent > 0 || c.WindowStartedAt != nil || c.StepSeconds != nil
 }
 
 // ttftRows gives the rows by the kind of their decode cells' TTFT; at context 0 there is

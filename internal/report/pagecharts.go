@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"strconv"
 
+	"speedmatrix"
+	"speedmatrix/internal/capacity"
 	"speedmatrix/internal/chart"
 	"speedmatrix/internal/unit"
 )
@@ -40,6 +42,18 @@ func (v *pageView) setCharts(d *Document) {
 	}
 }
 
+// demands are those that a page offers without a script: comfortable, fast, patient.
+var demands = []capacity.Demand{{Floor: 20, LimitMillis: 1000}, {Floor: 50, LimitMillis: 500}, {Floor: 10, LimitMillis: 3000}}
+
+// fit is how many users of a row get what they demand. Only measured cells count; nothing between them is guessed.
+func (row MatrixRow) fit(q capacity.Demand) capacity.Row {
+	cells := make([]*speedmatrix.Cell, len(row.Cells))
+	for i, m := range row.Cells {
+		cells[i] = m.Cell
+	}
+	return capacity.Of(cells, q)
+}
+
 // usersView is the table of how many users fit.
 type usersView struct {
 	Demands []pairView
@@ -70,7 +84,7 @@ func newUsersView(d *Document) usersView {
 	for _, row := range d.Matrix.Rows {
 		r := usersRow{Label: row.Label}
 		for i, q := range demands {
-			f := fit(row, q)
+			f := row.fit(q)
 			users := unit.Count(f.Users)
 			if f.AtLeast {
 				users = "≥" + users
@@ -99,7 +113,7 @@ func newDot(m *Measurement) dotView {
 	}
 	dot := dotView{Class: "r", Title: fmt.Sprintf("%s: %s tok/s each, TTFT %s", m.Requests, m.PerRequest, m.TTFT)}
 	for i, q := range demands {
-		if keeps(m, q) {
+		if q.Keeps(m.Cell) {
 			dot.Class += " " + demandKey(i) + "y"
 		}
 	}

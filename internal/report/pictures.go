@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"speedmatrix"
+	"speedmatrix/internal/capacity"
 	"speedmatrix/internal/chart"
 	"speedmatrix/internal/unit"
 )
@@ -221,7 +222,7 @@ func usersDots(d *Document) chart.Dots {
 		t.Columns = append(t.Columns, unit.Count(c))
 	}
 	for _, row := range d.Matrix.Rows {
-		f := fit(row, q)
+		f := row.fit(q)
 		r := chart.DotRow{Name: row.Label, Value: unit.Count(f.Users), Why: f.Why}
 		for _, m := range row.Cells {
 			r.Marks = append(r.Marks, mark(m, q))
@@ -231,13 +232,13 @@ func usersDots(d *Document) chart.Dots {
 	return t
 }
 
-func mark(m *Measurement, q Demand) chart.Mark {
+func mark(m *Measurement, q capacity.Demand) chart.Mark {
 	switch {
-	case keeps(m, q):
+	case q.Keeps(m.Cell):
 		return chart.MarkFits
 	case m.ShowsSpeed:
 		return chart.MarkFails
-	case attempted(m.Cell) || m.Status == speedmatrix.StatusLooped:
+	case m.Cell.Attempted() || m.Status == speedmatrix.StatusLooped:
 		return chart.MarkQuiet
 	}
 	return chart.MarkNone

@@ -23,9 +23,9 @@ type seed struct {
 
 var seeds = []seed{
 	{"rtx3090_qwen3-coder-30b-a3b_awq4", "qwen3-coder-30b-a3b-awq.rtx3090.txt", "rtx3090-qwen3-coder-30b-a3b-awq",
-		map[string]float64{ModelReadBytes: 2.20e9, ModelKVBytes: 26112, ModelFLOP: 5.46e9, ModelPairFLOP: 786432}},
+		map[string]float64{speedmatrix.ModelReadBytes: 2.20e9, speedmatrix.ModelKVBytes: 26112, speedmatrix.ModelFLOP: 5.46e9, speedmatrix.ModelPairFLOP: 786432}},
 	{"rtx3090_agents-a1-4b_fp8", "agents-a1-4b-fp8.rtx3090.txt", "rtx3090-agents-a1-4b-fp8",
-		map[string]float64{ModelReadBytes: 4.84e9, ModelKVBytes: 32768, ModelFLOP: 7.14e9, ModelPairFLOP: 131072}},
+		map[string]float64{speedmatrix.ModelReadBytes: 4.84e9, speedmatrix.ModelKVBytes: 32768, speedmatrix.ModelFLOP: 7.14e9, speedmatrix.ModelPairFLOP: 131072}},
 }
 
 // seedTable is the tables of a page.

@@ -177,7 +177,7 @@ func joins(first, m *Measurement) bool {
 	switch {
 	case first.Cell.Context != m.Cell.Context || first.Status != m.Status || m.ShowsSpeed:
 		return false
-	case attempted(first.Cell) || attempted(m.Cell):
+	case first.Cell.Attempted() || m.Cell.Attempted():
 		return false
 	case first.Reason == m.Reason:
 		return true

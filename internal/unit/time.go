@@ -3,6 +3,7 @@ package unit
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,20 @@ func TTFT(ms float64) string {
 		return withUnit(Fixed(ms, 0), "ms")
 	}
 	return withUnit(Fixed(ms, 1), "ms")
+}
+
+// Wait writes a time given in ms for a sentence or a chart: "54 ms", "8.6 s", "6 min".
+func Wait(ms float64) string {
+	short := func(v float64, of string) string { return strings.TrimSuffix(Fixed(v, 1), ".0") + " " + of }
+	switch {
+	case math.Abs(ms) >= 1e12 && !math.IsInf(ms, 0):
+		return strconv.FormatFloat(ms, 'e', 2, 64)
+	case ms < 999.5 || !finite(ms):
+		return TTFT(ms)
+	case ms < 59_950:
+		return short(ms/1000, "s")
+	}
+	return short(ms/60_000, "min")
 }
 
 // Seconds writes seconds with one decimal: "30.0 s".

@@ -146,6 +146,11 @@ func Energy(joules float64) string {
 	return withUnit(significant(joules), "J")
 }
 
+// Amount writes a quantity of any unit with three digits: "0.42 EUR", "12.5 kWh".
+func Amount(v float64, of string) string {
+	return withUnit(significant(v), of)
+}
+
 func percent(share float64, decimals int) string {
 	return withUnit(Fixed(share*100, decimals), "%")
 }

@@ -195,3 +195,11 @@ func TestNearestFindsTheNameThatWasMeant(t *testing.T) {
 		}
 	}
 }
+
+func TestAWaitIsWrittenForAReader(t *testing.T) {
+	for ms, want := range map[float64]string{53: "53 ms", 999.4: "999 ms", 1000: "1 s", 8616: "8.6 s", 23154: "23.2 s", 362642: "6 min", 90000: "1.5 min"} {
+		if got := Wait(ms); got != want {
+			t.Errorf("%v ms: %s, want %s", ms, got, want)
+		}
+	}
+}
