@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"speedmatrix"
 	"speedmatrix/internal/golden"
+	"speedmatrix/internal/importer"
 	"speedmatrix/internal/runfile"
 )
 
@@ -202,3 +205,24 @@ func TestTheFindingsOfTheSeeds(t *testing.T) {
 }
 
 func htmlPage(w io.Writer, d *Document) error { return HTML(w, d, HTMLOptions{}) }
+
+func TestTheTextOfASeedImportedIsThePublishedTextAgain(t *testing.T) {
+	for _, s := range seeds {
+		want, text := readSeed(t, s)
+		for _, form := range []string{text, string(render(t, want, Text))} {
+			run, err := importer.Import([]importer.File{{Name: s.text, Data: []byte(form)}}, importer.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(render(t, run, Text)); squeeze(got) != squeeze(text) {
+				t.Errorf("%s: %s", s.key, golden.Diff([]byte(text), []byte(got)))
+			}
+			for i := range want.Cells {
+				w, got := &want.Cells[i], run.FindCell(want.Cells[i].Phase, want.Cells[i].Context, want.Cells[i].Concurrency)
+				if difference := cmp.Diff(w, got); difference != "" {
+					t.Errorf("%s %s: %s", s.key, w.Key(), difference)
+				}
+			}
+		}
+	}
+}
