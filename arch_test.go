@@ -43,6 +43,7 @@ var places = []place{
 	{"chart", "unit", "numbers become SVG without knowing what they mean"},
 	{"compare", "root stats unit", "runs are compared by their documents"},
 	{"capacity", "root stats unit", "capacity follows from a document"},
+	{"exporter", "root unit", "a run in the forms of other tools"},
 	{"importer", "root runfile stamp stats unit yamldoc", "other tools' files become runs"},
 	{"bench", "root dialect load loop machine prompt stamp stats truth unit", "a run owns the interfaces it needs; it writes no files and starts no server but the ground truth of its self-check"},
 	{"verify", "root unit", "verify recomputes every number from the rows alone, so it never imports what produced them"},

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -93,23 +92,12 @@ func (p *prediction) run(cmd *cobra.Command, name string) error {
 // publish keeps and prints the predicted run.
 func (p *prediction) publish(doc *speedmatrix.Run) error {
 	path := p.o.out
-	if path == "" && !p.json {
-		path = filepath.Join("runs", doc.ID)
-		if err := os.MkdirAll("runs", 0o755); err != nil {
-			return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: "no run directory can be made here: " + err.Error(), Next: "Name another place with --out DIR.", Err: err}
-		}
-	}
-	if path != "" {
-		dir, err := runfile.Create(path)
+	if path != "" || !p.json {
+		dir, err := keepRun(doc, p.o.out)
 		if err != nil {
 			return err
 		}
-		if err := dir.SaveRun(doc); err != nil {
-			return err
-		}
-		if _, err := savePage(doc, dir); err != nil {
-			return err
-		}
+		path = dir.Path()
 	}
 	if p.json {
 		return render(p.env, doc, nil, format{json: true})

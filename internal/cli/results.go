@@ -105,7 +105,11 @@ func openReport(env *Env, doc *speedmatrix.Run, dir *runfile.Dir) error {
 
 // render writes a report to standard output; rows may be nil.
 func render(env *Env, doc *speedmatrix.Run, rows report.Rows, f format) error {
-	err := renderForm(env, doc, rows, f)
+	return written(renderForm(env, doc, rows, f))
+}
+
+// written is what came of writing to standard output.
+func written(err error) error {
 	if _, ok := errors.AsType[*speedmatrix.Error](err); err == nil || ok {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // screen is the live view of a run on the user's terminal.
 type screen struct {
-	view    *tui.Screen
+	view *tui.Screen
 	// finish ends the run after the cell in progress, when ending is set.
 	finish context.CancelFunc
 	ending atomic.Bool
