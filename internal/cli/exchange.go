@@ -137,13 +137,14 @@ status.`
 
 func newExport(env *Env) *cobra.Command {
 	var to, cell string
-	long := exportLong + "\n\nThe forms of --to:\n"
+	var long strings.Builder
+	long.WriteString(exportLong + "\n\nThe forms of --to:\n")
 	var names []string
 	for _, f := range exportForms() {
-		long += fmt.Sprintf("  %-14s %s\n", f.name, f.shows)
+		_, _ = fmt.Fprintf(&long, "  %-14s %s\n", f.name, f.shows)
 		names = append(names, f.name)
 	}
-	cmd := &cobra.Command{Use: "export RUN --to FORM", Short: "a run for other tools", Long: strings.TrimSuffix(long, "\n"), Args: exactlyOne("run directory"),
+	cmd := &cobra.Command{Use: "export RUN --to FORM", Short: "a run for other tools", Long: strings.TrimSuffix(long.String(), "\n"), Args: exactlyOne("run directory"),
 		Example: "  speedmatrix export RUN --to benchstat > new.txt\n  speedmatrix export RUN --to parquet > cells.parquet\n  speedmatrix export RUN --to localmaxxing --cell decode-16k-x1",
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, f := range exportForms() {

@@ -138,9 +138,9 @@ func seconds(d *speedmatrix.Distribution) *float64 {
 func OpenMetrics(w io.Writer, run *speedmatrix.Run) error {
 	out := bufio.NewWriter(w)
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-	base := ""
+	var base strings.Builder
 	for _, pair := range [][2]string{{"run", run.ID}, {"model", model(run)}, {"engine", engine(run)}, {"gpu", run.Hardware.Text(speedmatrix.HardwareGPU)}, {"method", run.Method.Name}, {"origin", string(run.Origin)}} {
-		base += fmt.Sprintf(`%s="%s",`, pair[0], escape.Replace(pair[1]))
+		_, _ = fmt.Fprintf(&base, `%s="%s",`, pair[0], escape.Replace(pair[1]))
 	}
 	for _, m := range metrics {
 		name := "speedmatrix_" + m.name
@@ -152,7 +152,7 @@ func OpenMetrics(w io.Writer, run *speedmatrix.Run) error {
 		_, _ = fmt.Fprintf(out, "# TYPE %s gauge\n%s# HELP %s %s\n", name, unitLine, name, m.help)
 		measured(run, func(c *speedmatrix.Cell, repeat int) {
 			if v := m.value(c); v != nil && repeat == 1 {
-				_, _ = fmt.Fprintf(out, "%s{%sphase=\"%s\",context=\"%d\",concurrency=\"%d\",status=\"%s\"} %s\n", name, base, c.Phase, c.Context, c.Concurrency, escape.Replace(string(c.Status)), raw(*v))
+				_, _ = fmt.Fprintf(out, "%s{%sphase=\"%s\",context=\"%d\",concurrency=\"%d\",status=\"%s\"} %s\n", name, base.String(), c.Phase, c.Context, c.Concurrency, escape.Replace(string(c.Status)), raw(*v))
 			}
 		})
 	}
