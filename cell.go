@@ -257,6 +257,14 @@ type Cell struct {
 	TokensPerEvent        *float64 `json:"tokens_per_event"`
 	AcceptedTokensPerStep *float64 `json:"accepted_tokens_per_step"`
 
+	// EnergyPerOutputToken and EnergyPerPromptToken (prefill) are joules of the server's GPUs, GPUPower their
+	// mean draw together in watts; null where they were not measured.
+	EnergyPerOutputToken *float64      `json:"energy_joules_per_output_token"`
+	EnergyPerPromptToken *float64      `json:"energy_joules_per_prompt_token"`
+	GPUPower             *float64      `json:"gpu_power_watts_mean"`
+	GPUClock             *ClockSummary `json:"gpu_clock_mhz"`
+	Throttle             *Throttle     `json:"throttle"`
+
 	// Send is the time from the start of a request to its last byte in the socket;
 	// Connect the time to open a connection where one had to be opened.
 	Send    *Distribution `json:"send_ms"`

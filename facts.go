@@ -61,6 +61,20 @@ const (
 	HardwareOS       = "os"
 	HardwareKernel   = "kernel"
 	HardwareDriver   = "driver"
+	HardwareBoard    = "board"
+	// HardwareGPUPCIe is the link as it was at the start, when the GPU may have slept.
+	HardwareGPUPCIe           = "gpu_pcie"
+	HardwareGPUPCIeMax        = "gpu_pcie_max"
+	HardwareGPUPowerLimit     = "gpu_power_limit_watts"
+	HardwareGPUPowerDefault   = "gpu_power_default_watts"
+	HardwareGPUPowerMax       = "gpu_power_max_watts"
+	HardwareGPUClockMax       = "gpu_clock_max_mhz"
+	HardwareGPUMemoryClockMax = "gpu_memory_clock_max_mhz"
+	HardwareGPUCores          = "gpu_cores"
+	HardwareGPUVBIOS          = "gpu_vbios"
+	HardwareGPUECC            = "gpu_ecc"
+	HardwareGPUPersistence    = "gpu_persistence"
+	HardwareGPUMIG            = "gpu_mig"
 
 	// What one token costs and what the hardware gives, from which the share of the hardware's limits follows: bytes,
 	// operations and seconds. ModelReadBytes is what one token reads of the weights, ModelKVBytes what it reads of the

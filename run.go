@@ -38,6 +38,8 @@ type Run struct {
 	Client        Client    `json:"client"`
 	Warnings      []Warning `json:"warnings"`
 	Findings      []Finding `json:"findings"`
+	// Telemetry is null where the machine was not sampled.
+	Telemetry *Telemetry `json:"telemetry"`
 
 	Cells   []Cell   `json:"cells"`
 	Drift   *Drift   `json:"drift"`

@@ -5,6 +5,7 @@
 //	cells/decode-16k-x8.parquet       one row per recorded event of a cell
 //	cells/requests-decode-16k-x8.parquet   one row per request of a cell
 //	server.parquet                    one row per scrape of the server
+//	machine.parquet                   one row per sample of the machine or a GPU
 //
 // Every file is written beside its place and moved there when it is complete and
 // on the disk, so a file under its own name is always whole. Errors are
@@ -26,6 +27,7 @@ import (
 const (
 	runName        = "run.json"
 	serverName     = "server.parquet"
+	machineName    = "machine.parquet"
 	cellsName      = "cells"
 	requestsPrefix = "requests-"
 	rowsSuffix     = ".parquet"

@@ -27,6 +27,7 @@ func TestThePageOfTheFormatNamesEveryFieldAndColumn(t *testing.T) {
 	}
 	for _, rows := range []*parquet.Schema{
 		parquet.SchemaOf(speedmatrix.EventRow{}), parquet.SchemaOf(speedmatrix.RequestRow{}), parquet.SchemaOf(speedmatrix.ServerRow{}),
+		parquet.SchemaOf(speedmatrix.MachineRow{}),
 	} {
 		for _, column := range rows.Columns() {
 			names[column[0]] = true

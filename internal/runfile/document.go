@@ -68,6 +68,11 @@ func complete(r *speedmatrix.Run) speedmatrix.Run {
 		*list = orEmpty(*list)
 	}
 	c.Warnings, c.Findings = orEmpty(c.Warnings), orEmpty(c.Findings)
+	if c.Telemetry != nil {
+		t := *c.Telemetry
+		t.Sources, t.GPUs, t.Missing = orEmpty(t.Sources), orEmpty(t.GPUs), orEmpty(t.Missing)
+		c.Telemetry = &t
+	}
 	c.Cells, c.Repeats = completeCells(c.Cells), slices.Clone(orEmpty(c.Repeats))
 	for i := range c.Repeats {
 		c.Repeats[i].Cells = completeCells(c.Repeats[i].Cells)

@@ -23,6 +23,7 @@ var enums = map[string]string{
 	"origin": string(speedmatrix.OriginMeasured), "phase": string(speedmatrix.PhaseDecode),
 	"status": string(speedmatrix.StatusValid), "ttft_kind": string(speedmatrix.TTFTWarm),
 	"token_source": string(speedmatrix.TokensFinalUsage), "channel": "reasoning",
+	"of": speedmatrix.TelemetryOfServer, "verdict": string(speedmatrix.ThrottlePowerCap),
 }
 
 func fill(v reflect.Value, name string) {

@@ -73,19 +73,32 @@ func (d *Dir) Requests(key string) ([]speedmatrix.RequestRow, error) {
 }
 
 // SaveServer writes the scrapes of the run, all of them, as a whole or not at all.
-func (d *Dir) SaveServer(rows []speedmatrix.ServerRow) error {
-	return replace(filepath.Join(d.path, serverName), func(w io.Writer) error {
-		return writeTable(w, slices.Values(rows))
-	})
-}
+func (d *Dir) SaveServer(rows []speedmatrix.ServerRow) error { return saveRows(d, serverName, rows) }
 
 // Server reads the scrapes of the run; a run without any has none.
 func (d *Dir) Server() ([]speedmatrix.ServerRow, error) {
-	path := filepath.Join(d.path, serverName)
+	return rowsOf[speedmatrix.ServerRow](d, serverName)
+}
+
+// SaveMachine writes the samples of the machine, all of them, as a whole or not at all.
+func (d *Dir) SaveMachine(rows []speedmatrix.MachineRow) error { return saveRows(d, machineName, rows) }
+
+// Machine reads the samples of the machine; a run without any has none.
+func (d *Dir) Machine() ([]speedmatrix.MachineRow, error) {
+	return rowsOf[speedmatrix.MachineRow](d, machineName)
+}
+
+func saveRows[T any](d *Dir, name string, rows []T) error {
+	return replace(filepath.Join(d.path, name), func(w io.Writer) error { return writeTable(w, slices.Values(rows)) })
+}
+
+// rowsOf reads a file of rows that need not be there.
+func rowsOf[T any](d *Dir, name string) ([]T, error) {
+	path := filepath.Join(d.path, name)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return collect(readTable[speedmatrix.ServerRow](path))
+	return collect(readTable[T](path))
 }
 
 func collect[T any](rows iter.Seq2[T, error]) ([]T, error) {

@@ -71,15 +71,16 @@ func compileSchema() (*jsonschema.Schema, error) {
 // maxPlaces keeps an error of a document that is wrong all over readable.
 const maxPlaces = 5
 
-// places says what does not match and where, from the validator's own tree of
-// lines "- at '/cells/0/status': …".
+// places says what does not match and where, in order of the places, from the validator's own
+// tree of lines "- at '/cells/0/status': …", which it writes in any order.
 func places(e *jsonschema.ValidationError) []string {
 	var all []string
 	for line := range strings.Lines(e.Error()) {
 		place, ok := strings.CutPrefix(strings.TrimSpace(line), "- at ")
-		if ok && len(all) < maxPlaces {
+		if ok {
 			all = append(all, place)
 		}
 	}
-	return all
+	slices.Sort(all)
+	return all[:min(len(all), maxPlaces)]
 }

@@ -163,6 +163,10 @@ func TestTheSchemaListsTheWordsOfTheVocabulary(t *testing.T) {
 			"", string(speedmatrix.TokensPerEventUsage), string(speedmatrix.TokensFinalUsage), string(speedmatrix.TokensTokenizer),
 			string(speedmatrix.TokensCounters), string(speedmatrix.TokensWarmUp), string(speedmatrix.TokensEvents),
 		}},
+		"verdict": {root.Defs["throttle"].Properties["verdict"].Enum, []string{
+			string(speedmatrix.ThrottleHardware), string(speedmatrix.ThrottleThermal), string(speedmatrix.ThrottlePowerCap), string(speedmatrix.ThrottleNone),
+		}},
+		"of": {root.Defs["telemetry"].Properties["of"].Enum, []string{speedmatrix.TelemetryOfServer, speedmatrix.TelemetryOfClient}},
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want, test.have); diff != "" {
