@@ -1,0 +1,7 @@
+//go:build !unix
+
+package machine
+
+import "os/exec"
+
+func apart(*exec.Cmd) {}
