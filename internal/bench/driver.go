@@ -91,6 +91,9 @@ func (d *Driver) Now() int64 { return d.o.Clock.Now() }
 // Scrapes gives all scrapes so far.
 func (d *Driver) Scrapes() []speedmatrix.ServerRow { return d.scraper.since(0) }
 
+// Cell is the key of the cell in progress, "" between cells; safe for concurrent use.
+func (d *Driver) Cell() string { return d.scraper.marked() }
+
 // SkipCell ends the cell in progress.
 func (d *Driver) SkipCell() {
 	select {

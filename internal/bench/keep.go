@@ -98,13 +98,16 @@ func (s *Session) saveRows(key string, list []Recorded) error {
 	return s.Store.SaveCell(key, rows, events)
 }
 
-// save writes the scrapes and the document.
+// save writes the scrapes, the samples of the machine, and the document.
 func (s *Session) save() error {
 	rows := append(s.serverFrom[:len(s.serverFrom):len(s.serverFrom)], s.Lab.Scrapes()...)
 	if len(rows) > 0 {
 		if err := s.Store.SaveServer(rows); err != nil {
 			return err
 		}
+	}
+	if err := s.saveMachine(); err != nil {
+		return err
 	}
 	return s.Store.SaveRun(s.Run)
 }

@@ -145,6 +145,7 @@ func (s *Session) prefillNumbers(r *rowState, c *speedmatrix.Cell) {
 	var speeds, ttft, prompts, cached []float64
 	var cold []Recorded
 	warm, unsure := 0, 0
+	delete(s.prefillSpans, r.context)
 	for i := range r.samples {
 		f := &r.samples[i]
 		if !f.OK() {
@@ -167,6 +168,7 @@ func (s *Session) prefillNumbers(r *rowState, c *speedmatrix.Cell) {
 		if took > 0 {
 			speeds = append(speeds, tokens/took*1e9)
 		}
+		s.notePrefill(r.context, f, tokens)
 		ttft = append(ttft, took/1e6)
 		prompts, cached = append(prompts, tokens), appendKnown(cached, row.CachedTokens)
 	}

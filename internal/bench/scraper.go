@@ -71,6 +71,13 @@ func (s *scraper) mark(cell string) {
 	s.cell = cell
 }
 
+// marked is the cell that was named last.
+func (s *scraper) marked() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cell
+}
+
 // hurry makes the scraper poll fast, or at its usual pace again.
 func (s *scraper) hurry(fast bool) {
 	s.mu.Lock()

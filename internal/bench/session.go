@@ -16,6 +16,7 @@ type Store interface {
 	SaveRun(r *speedmatrix.Run) error
 	SaveCell(key string, requests []speedmatrix.RequestRow, events iter.Seq[speedmatrix.EventRow]) error
 	SaveServer(rows []speedmatrix.ServerRow) error
+	SaveMachine(rows []speedmatrix.MachineRow) error
 }
 
 // Earlier gives back what a store keeps of cells.
@@ -43,6 +44,8 @@ type Session struct {
 	ServerCoalesced float64
 	// Generation numbers the times that the run was begun: heads of different generations differ.
 	Generation int
+	// Telemetry samples the machine, may be nil.
+	Telemetry Telemetry
 	// Tell is told of everything that happens, may be nil.
 	Tell func(Event)
 
@@ -52,6 +55,9 @@ type Session struct {
 	fillsFailed int
 	done, total int
 	serverFrom  []speedmatrix.ServerRow
+	machineFrom []speedmatrix.MachineRow
+	// prefillSpans are by context.
+	prefillSpans map[int]prefillSpan
 	// aside names the measurement besides the matrix that goes on: "drift-", "repeat-2-"; "" in the matrix.
 	aside string
 }
@@ -73,7 +79,7 @@ const (
 
 // Prepare puts every planned cell into the document; those already measured by an earlier part of the run stay.
 func (s *Session) Prepare() {
-	s.rows = map[int]*rowState{}
+	s.rows, s.prefillSpans = map[int]*rowState{}, map[int]prefillSpan{}
 	var cells []speedmatrix.Cell
 	for i := range s.Plan.Cells {
 		p := &s.Plan.Cells[i]

@@ -232,6 +232,7 @@ type memory struct {
 	requests map[string][]speedmatrix.RequestRow
 	events   map[string][]speedmatrix.EventRow
 	server   []speedmatrix.ServerRow
+	machine  []speedmatrix.MachineRow
 	saved    int
 	fail     error
 }
@@ -251,6 +252,13 @@ func (m *memory) SaveServer(rows []speedmatrix.ServerRow) error {
 	m.server = slices.Clone(rows)
 	return nil
 }
+
+func (m *memory) SaveMachine(rows []speedmatrix.MachineRow) error {
+	m.machine = slices.Clone(rows)
+	return nil
+}
+
+func (m *memory) Machine() ([]speedmatrix.MachineRow, error) { return m.machine, nil }
 
 func (m *memory) HasCell(key string) bool { _, ok := m.requests[key]; return ok }
 

@@ -36,8 +36,23 @@ type Env struct {
 	SelfCheck func(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error)
 	// Machine reads what this machine is; nil is machine.Facts.
 	Machine func(ctx context.Context) speedmatrix.Facts
+	// Watch samples this machine while a run goes on; nil is machine.Watch.Start.
+	Watch func(ctx context.Context, w machine.Watch) Sampler
 	// Create makes a run directory; nil is runfile.Create.
 	Create func(path string) (Store, error)
+}
+
+// Sampler samples the machine until it is closed; *machine.Sampler is one.
+type Sampler interface {
+	bench.Telemetry
+	Close()
+}
+
+func (e *Env) watch(ctx context.Context, w machine.Watch) Sampler {
+	if e.Watch != nil {
+		return e.Watch(ctx, w)
+	}
+	return w.Start(ctx)
 }
 
 func (e *Env) selfCheck(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error) {

@@ -24,7 +24,10 @@ func (r *runner) makeDocument(ctx context.Context, plan *bench.Plan) error {
 	if r.resumed {
 		return r.sameServer()
 	}
-	hardware := r.env.machine(ctx)
+	hardware := speedmatrix.Facts{}
+	if r.server.SameMachine {
+		hardware = r.env.machine(ctx) // of another machine than the server's it would mislead
+	}
 	for key, fact := range r.stated.hardware {
 		hardware.Set(key, fact.Value, fact.Source)
 	}

@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/machine"
 	"speedmatrix/internal/prompt"
 	"speedmatrix/internal/unit"
 )
@@ -33,7 +36,9 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 		wait()
 	}()
 	go r.watchClock(driving)
-	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.out.store, Run: r.doc,
+	sampler := r.sample(ctx, driver)
+	defer sampler.Close()
+	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.out.store, Run: r.doc, Telemetry: sampler,
 		BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting, HasGauges: r.server.Gauges(), Generation: r.doc.Plan.Resumed, Tell: r.show.tell}
 	if err := r.warmUp(ctx, driver, session); err != nil {
 		return err
@@ -45,6 +50,11 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 			return err
 		}
 		session.Continue(rows)
+		samples, err := r.out.store.Machine()
+		if err != nil {
+			return err
+		}
+		session.ContinueMachine(samples)
 	}
 	session.Prepare()
 	r.show.expected(session)
@@ -60,6 +70,26 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 		}
 	}
 	return err
+}
+
+// sample begins to watch the machine: the server's where it is this one.
+func (r *runner) sample(ctx context.Context, driver *bench.Driver) Sampler {
+	w := machine.Watch{Now: r.clock.Now, Cell: driver.Cell, Local: r.server.SameMachine, Port: portOf(r.server.Base)}
+	if _, simulated := r.doc.Engine[speedmatrix.EngineSimulated]; simulated {
+		w.NoGPU = "the server is simulated: no GPU works for it"
+	}
+	return r.env.watch(ctx, w)
+}
+
+// portOf is the port of an address, the scheme's own where it names none.
+func portOf(base *url.URL) int {
+	if port, err := strconv.Atoi(base.Port()); err == nil {
+		return port
+	}
+	if base.Scheme == "https" {
+		return 443
+	}
+	return 80
 }
 
 // warmUp pays the server's first costs and takes what it showed into the session.

@@ -16,6 +16,7 @@ type Store interface {
 	bench.Earlier
 	Path() string
 	Server() ([]speedmatrix.ServerRow, error)
+	Machine() ([]speedmatrix.MachineRow, error)
 }
 
 // runsFolder is where runs go that are given no place.

@@ -17,6 +17,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/cli"
 	"speedmatrix/internal/golden"
+	"speedmatrix/internal/machine"
 	"speedmatrix/internal/memnet"
 	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/stamp"
@@ -136,7 +137,7 @@ func (w *world) environment(args []string) *cli.Env {
 	return &cli.Env{
 		Args: args, Stdin: w.stdin, Stdout: &w.out, Stderr: &w.err, Getenv: func(name string) string { return w.env[name] },
 		StdinTerminal: w.terminal, StdoutTerminal: w.terminal, Width: 100,
-		Dial: w.net.DialContext, Signals: w.signals, SelfCheck: sure, Machine: someMachine, Create: w.create,
+		Dial: w.net.DialContext, Signals: w.signals, SelfCheck: sure, Machine: someMachine, Watch: unwatched, Create: w.create,
 	}
 }
 
@@ -154,6 +155,19 @@ func someMachine(context.Context) speedmatrix.Facts {
 	facts.Set(speedmatrix.HardwareRAM, "32 GB", "machine")
 	return facts
 }
+
+// blind is a machine of which nothing can be sampled.
+type blind struct{}
+
+func unwatched(context.Context, machine.Watch) cli.Sampler { return blind{} }
+
+func (blind) Rows() []speedmatrix.MachineRow { return nil }
+
+func (blind) Describe() *speedmatrix.Telemetry {
+	return &speedmatrix.Telemetry{Of: speedmatrix.TelemetryOfServer, IntervalSeconds: 0.5, Scope: "no GPU", Missing: []string{"no GPU was found"}}
+}
+
+func (blind) Close() {}
 
 // ended fails the test unless the last run ended with that code, saying so on standard error.
 func (w *world) ended(code int, says ...string) {

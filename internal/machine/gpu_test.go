@@ -23,7 +23,9 @@ func plainFacts(facts speedmatrix.Facts) map[string]any {
 }
 
 func TestGPUsOfEveryKindAreRead(t *testing.T) {
-	nvidia := func(file string) recorded { return recorded{answers: map[string]string{"nvidia-smi --query-gpu": file}} }
+	nvidia := func(file string) recorded {
+		return recorded{answers: map[string]string{"nvidia-smi --query-gpu": file}}
+	}
 	amd := recorded{files: "sysfs-rx7900xtx.txt"}
 	for name, c := range map[string]struct {
 		machine recorded

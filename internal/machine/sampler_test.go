@@ -83,8 +83,12 @@ func TestWhatAGPUDoesNotTellIsNull(t *testing.T) {
 		"nvidia-laptop-loop.csv": func(r speedmatrix.MachineRow) bool {
 			return *r.Clock == 1980 && r.Power == nil && r.Utilization == nil && r.MemoryUsed == nil && r.PowerCap == nil && r.Thermal == nil && r.ClocksSet == nil
 		},
-		"nvidia-mig-loop.csv":  func(r speedmatrix.MachineRow) bool { return r.Utilization == nil && *r.MemoryTemperature == 62 && *r.Power == 305.7 },
-		"nvidia-h100-loop.csv": func(r speedmatrix.MachineRow) bool { return *r.PCIeGeneration == 5 && !*r.PowerCap && !*r.HardwareSlowdown },
+		"nvidia-mig-loop.csv": func(r speedmatrix.MachineRow) bool {
+			return r.Utilization == nil && *r.MemoryTemperature == 62 && *r.Power == 305.7
+		},
+		"nvidia-h100-loop.csv": func(r speedmatrix.MachineRow) bool {
+			return *r.PCIeGeneration == 5 && !*r.PowerCap && !*r.HardwareSlowdown
+		},
 		"nvidia-two-loop.csv": func(r speedmatrix.MachineRow) bool {
 			return *r.GPU == 1 && *r.HardwareSlowdown && *r.Thermal && !*r.PowerCap && *r.PCIeWidth == 4
 		},

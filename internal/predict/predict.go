@@ -97,3 +97,5 @@ func (nowhere) SaveCell(string, []speedmatrix.RequestRow, iter.Seq[speedmatrix.E
 }
 
 func (nowhere) SaveServer([]speedmatrix.ServerRow) error { return nil }
+
+func (nowhere) SaveMachine([]speedmatrix.MachineRow) error { return nil }
