@@ -16,6 +16,7 @@ type Rows interface {
 	Events(key string) iter.Seq2[speedmatrix.EventRow, error]
 	Requests(key string) ([]speedmatrix.RequestRow, error)
 	Server() ([]speedmatrix.ServerRow, error)
+	Machine() ([]speedmatrix.MachineRow, error)
 }
 
 // cellWidth is the width of the drawings of a cell, which suits a phone and a third of a page.

@@ -18,9 +18,14 @@ func Check(run *speedmatrix.Run, rows Rows) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	c := &checker{run: run, rows: rows, server: server, report: &Report{}}
+	machine, err := rows.Machine()
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	c := &checker{run: run, rows: rows, server: server, machine: machine, report: &Report{}}
 	c.fills = c.findFills()
 	c.checkPlan()
+	c.checkMachine()
 	for i := range run.Cells {
 		c.checkCell("", &run.Cells[i])
 	}
@@ -34,8 +39,10 @@ type checker struct {
 	run    *speedmatrix.Run
 	rows   Rows
 	server []speedmatrix.ServerRow
-	fills  map[int]*fills
-	report *Report
+	// machine are the samples of the machine.
+	machine []speedmatrix.MachineRow
+	fills   map[int]*fills
+	report  *Report
 }
 
 func (c *checker) disagree(cell, field string, published, recomputed any) {
@@ -226,6 +233,11 @@ func published(cell *speedmatrix.Cell) []string {
 		{"queued_share", cell.QueuedShare != nil},
 		{"tokens_per_event", cell.TokensPerEvent != nil},
 		{"accepted_tokens_per_step", cell.AcceptedTokensPerStep != nil},
+		{"energy_joules_per_output_token", cell.EnergyPerOutputToken != nil},
+		{"energy_joules_per_prompt_token", cell.EnergyPerPromptToken != nil},
+		{"gpu_power_watts_mean", cell.GPUPower != nil},
+		{"gpu_clock_mhz", cell.GPUClock != nil},
+		{"throttle", cell.Throttle != nil},
 		{"send_ms", samples(cell.Send)},
 		{"connect_ms", samples(cell.Connect)},
 		{"prefill_samples", len(cell.PrefillSamples) > 0},

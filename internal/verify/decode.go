@@ -22,6 +22,9 @@ func (c *checker) decode(m *measurement) *speedmatrix.Cell {
 	got.Repeats = c.spread(m)
 	if m.hasWindow() {
 		m.overWindow(got, c.run.Method.Name == speedmatrix.MethodCompat)
+		window := []stretch{{m.from, m.to}}
+		c.overMachine(got, window)
+		got.EnergyPerOutputToken = energyPerToken(got.GPUPower, window, *got.OutputTokens)
 	}
 	return got
 }

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"speedmatrix"
@@ -22,6 +24,7 @@ func goodRun() (*speedmatrix.Run, *memory) {
 		decodeRows(rows, prefix+decode.Key())
 	}
 	goodScrapes(rows, decode.Key())
+	rows.machine = goodMachine()
 	run.Cells = []speedmatrix.Cell{goodPrefill(), decode}
 	prefillRows(rows, run.Cells[0].Key())
 
@@ -67,6 +70,30 @@ func goodScrapes(rows *memory, key string) {
 	rows.server = append(rows.server, failed)
 }
 
+// goodMachine: GPU 0 is sampled every 500 ms and tells its power; GPU 1 has a counter of energy and was idle once.
+func goodMachine() []speedmatrix.MachineRow {
+	gpu := func(index int32, at float64) speedmatrix.MachineRow {
+		return speedmatrix.MachineRow{TimeNS: ms(at), GPU: &index, Utilization: new(1.0)}
+	}
+	before := gpu(0, 1210) // the window begins after it
+	before.Power, before.Clock, before.PowerCap, before.Thermal, before.HardwareSlowdown = new(9999.0), new(9999.0), new(true), new(true), new(true)
+	rows := []speedmatrix.MachineRow{{TimeNS: ms(1000), CPUBusy: new(0.5)}, before}
+	for i := range 8 {
+		r := gpu(0, 1710+500*float64(i))
+		r.Power, r.Clock = new(100+100*float64(i)), new(1900-10*float64(i))
+		r.PowerCap, r.Thermal, r.HardwareSlowdown = new(i < 3), new(false), new(false)
+		rows = append(rows, r)
+	}
+	one, two, three := gpu(1, 1500), gpu(1, 3500), gpu(1, 5000)
+	one.Energy, two.Energy, three.Energy = new(1000.0), new(1400.0), new(1700.0)
+	one.Clock, two.Clock, three.Clock = new(1500.0), new(300.0), new(1200.0)
+	two.Utilization, two.PowerCap, two.Thermal, two.HardwareSlowdown = new(0.0), new(true), new(true), new(true)
+	three.PowerCap, three.Thermal, three.HardwareSlowdown = new(false), new(false), new(false)
+	rows = append(rows, one, two, three)
+	slices.SortStableFunc(rows, func(a, b speedmatrix.MachineRow) int { return cmp.Compare(a.TimeNS, b.TimeNS) })
+	return rows
+}
+
 func goodDecode() speedmatrix.Cell {
 	return speedmatrix.Cell{
 		Phase: speedmatrix.PhaseDecode, ContextLabel: "1K", Context: 1024, Concurrency: 2,
@@ -101,7 +128,11 @@ func goodDecode() speedmatrix.Cell {
 		CounterCheck: &speedmatrix.CounterCheck{
 			Counter: "generation_tokens_total", SpanSeconds: 3, UncertaintySeconds: 0.004, ServerTokens: 78, ClientTokens: 30 + 18 + 30,
 		},
-		Client: &speedmatrix.ClientQuality{StampSource: "kernel", Replays: 1}, Attempts: 1,
+		// GPU 0: 50 J up to its first sample, then 0.5 s × (150 + 250 + … + 750 W). GPU 1: 700 J in 3.5 s.
+		GPUPower: new(1625.0/4 + 200), EnergyPerOutputToken: new((1625.0 + 800) / 103),
+		GPUClock: &speedmatrix.ClockSummary{Median: 1855, Min: 1200, Max: 1900, DropShare: 0.2, N: 10},
+		Throttle: &speedmatrix.Throttle{Verdict: speedmatrix.ThrottlePowerCap, PowerCapShare: 3.0 / 9, N: 9},
+		Client:   &speedmatrix.ClientQuality{StampSource: "kernel", Replays: 1}, Attempts: 1,
 	}
 }
 

@@ -25,6 +25,7 @@ type memory struct {
 	requests map[string][]speedmatrix.RequestRow
 	events   map[string][]speedmatrix.EventRow
 	server   []speedmatrix.ServerRow
+	machine  []speedmatrix.MachineRow
 	damaged  string
 }
 
@@ -48,6 +49,8 @@ func (m *memory) Events(key string) iter.Seq2[speedmatrix.EventRow, error] {
 }
 
 func (m *memory) Requests(key string) ([]speedmatrix.RequestRow, error) { return m.requests[key], nil }
+
+func (m *memory) Machine() ([]speedmatrix.MachineRow, error) { return m.machine, nil }
 
 func (m *memory) Server() ([]speedmatrix.ServerRow, error) { return m.server, nil }
 
@@ -146,7 +149,7 @@ func bare(concurrency int) (*speedmatrix.Run, *speedmatrix.Cell, string) {
 // recompute gives the cell as its rows have it.
 func recompute(t *testing.T, run *speedmatrix.Run, rows *memory) (*speedmatrix.Cell, *measurement) {
 	t.Helper()
-	c := &checker{run: run, rows: rows, server: rows.server, report: &Report{}}
+	c := &checker{run: run, rows: rows, server: rows.server, machine: rows.machine, report: &Report{}}
 	c.fills = c.findFills()
 	m, err := c.load(run.Cells[0].Key(), &run.Cells[0])
 	if err != nil {

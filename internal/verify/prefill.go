@@ -9,6 +9,8 @@ import (
 // prefill recomputes a prefill cell from the requests that its samples name.
 func (c *checker) prefill(m *measurement) *speedmatrix.Cell {
 	var speeds, ttft, prompt, cached, send, connect []float64
+	var spans []stretch
+	var tokens float64
 	got := &speedmatrix.Cell{PrefillSamples: c.samples(m)}
 	for _, s := range got.PrefillSamples {
 		if s.CachedTokens != nil && *s.CachedTokens > float64(c.coldLimit()) {
@@ -17,6 +19,9 @@ func (c *checker) prefill(m *measurement) *speedmatrix.Cell {
 		if s.TTFTMillis > 0 {
 			speeds = append(speeds, s.PromptTokens/s.TTFTMillis*1000)
 		}
+		if r := m.find(s.Request); *r.FirstNS-*r.WrittenNS >= longPrefill {
+			spans, tokens = append(spans, stretch{*r.WrittenNS, *r.FirstNS}), tokens+s.PromptTokens
+		}
 		ttft = append(ttft, s.TTFTMillis)
 		prompt = append(prompt, s.PromptTokens)
 		if s.CachedTokens != nil {
@@ -24,6 +29,8 @@ func (c *checker) prefill(m *measurement) *speedmatrix.Cell {
 		}
 		send, connect = appendMillis(send, m.find(s.Request).SendNS), appendMillis(connect, m.find(s.Request).ConnectNS)
 	}
+	c.overMachine(got, spans)
+	got.EnergyPerPromptToken = energyPerToken(got.GPUPower, spans, tokens)
 	got.PromptTokensPerSecond = median(speeds)
 	got.TTFT = distribution(ttft, "requests")
 	got.PromptTokens, got.CachedTokens = median(prompt), median(cached)

@@ -17,6 +17,7 @@ type Rows interface {
 	Events(key string) iter.Seq2[speedmatrix.EventRow, error]
 	Requests(key string) ([]speedmatrix.RequestRow, error)
 	Server() ([]speedmatrix.ServerRow, error)
+	Machine() ([]speedmatrix.MachineRow, error)
 }
 
 // Disagreement is a published value that the rows do not give, or a broken invariant.
