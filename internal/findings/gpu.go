@@ -212,8 +212,7 @@ func have(what string, n int) string {
 	if n == 1 {
 		return what
 	}
-	what = strings.Replace(what, "has its clocks", "have their clocks", 1)
-	return strings.Replace(what, "its clocks", "their clocks", 1)
+	return strings.Replace(what, "has its clocks", "have their clocks", 1)
 }
 
 // clocksLow finds GPUs that stayed slow although nothing is reported that held them down.
@@ -238,13 +237,17 @@ func clocksLow(l *look) []speedmatrix.Finding {
 
 // clocksRaised finds GPUs that run faster than they were made for.
 func clocksRaised(l *look) []speedmatrix.Finding {
-	return l.perGPU(func(g speedmatrix.GPU) (string, string) {
+	list := l.perGPU(func(g speedmatrix.GPU) (string, string) {
 		clocks := known(l.samples(g.Index), func(r *speedmatrix.MachineRow) *float64 { return r.Clock })
 		if len(clocks) == 0 || g.ClockMax == nil || slices.Max(clocks) <= raisedShare**g.ClockMax {
 			return "", ""
 		}
-		return "ran above its highest clock as made, so others of its kind are slower", megahertz(slices.Max(clocks)) + ", made for " + megahertz(*g.ClockMax)
+		return "ran above the highest clock as made, so others of the kind are slower", megahertz(slices.Max(clocks)) + ", made for " + megahertz(*g.ClockMax)
 	})
+	for i := range list {
+		list[i].Fix = "Take the offset of the clocks back, or name it wherever you show the numbers."
+	}
+	return list
 }
 
 // otherProcess finds programs of others that compute on the server's GPUs.
