@@ -32,6 +32,29 @@ func curvesOf(curves ...Curve) Curves {
 	return c
 }
 
+// courseOf is a run of four minutes with two GPUs, one of which was not sampled for a while.
+func courseOf() Course {
+	one, two := []Sample{}, []Sample{}
+	for i := range 480 {
+		at, dip := float64(i)/2, 0.0
+		if i == 200 {
+			dip = 400
+		}
+		one = append(one, Sample{at, 1890 - dip})
+		if i < 100 || i > 200 {
+			two = append(two, Sample{at, 1700 + float64(i%7)*10})
+		}
+	}
+	return Course{
+		Label: "run", Seconds: 240, Gap: 2,
+		Bands: []Band{{5, 60, "0"}, {70, 120, "0"}, {130, 134, "a long name"}, {140, 235, "16K"}},
+		Lanes: []CourseLane{
+			{Name: "Clock", Series: [][]Sample{one, two}, Range: "1,490–1,890 MHz", Main: true},
+			{Name: "Power", Series: [][]Sample{{{0, 30}, {1, 340}, {239, 350}}}, Range: "30–350 W", Limit: new(350.0), LimitName: "limit 350 W"},
+		},
+	}
+}
+
 // samples are drawings of every kind.
 func samples() map[string]Drawing {
 	cold := Curve{Name: "cold", Warn: true, Points: []Point{{X: 8192, Y: 779, Label: "8K"}, {X: 131072, Y: 23154, Label: "128K", Title: "128K: 23.2 s"}}}
@@ -53,6 +76,7 @@ func samples() map[string]Drawing {
 		"timeline": Timeline{Label: "window", Seconds: 3, Lanes: []Lane{
 			{Name: "Total", Samples: []Sample{{0.5, 600}, {1.5, 640}, {2.5, 630}}, Last: "623", Mean: new(623.0), Main: true},
 			{Name: "Running", Samples: []Sample{{0, 7}, {2, 8}}, Last: "8", Step: true, Top: 8}}}.Draw(358),
+		"course": courseOf().Draw(358),
 		"histogram": Histogram{Label: "gaps", Title: "Gaps", Values: []float64{8, 8.1, 8.2, 8.2, 12}, Format: unit.Millis, Unit: "ms",
 			Marks: []Quantile{{"p50", 8.2}, {"p99", 12}}}.Draw(Size{358, 170}),
 		"strip": Strip{Label: "TTFT", Title: "TTFT", Values: []float64{120, 180, 260}, Marks: []Quantile{{"p50", 180}}, Format: unit.TTFT, Unit: "ms"}.Draw(358),
@@ -106,9 +130,11 @@ func TestNoNumbersAndNoTextBreakADrawing(t *testing.T) {
 		}
 		marks := []Quantile{{"p50", 5}, {"p99", 1e9}}
 		for name, d := range map[string]Drawing{
-			"tradeoff":  tradeoffOf(Line{Name: text, Points: points}, Line{Name: text, Points: points[:len(points)/2]}).Draw(narrow),
-			"curves":    curvesOf(Curve{Name: text, Points: points}).Draw(narrow),
-			"timeline":  Timeline{Label: text, Seconds: positive.Draw(t, "seconds"), Lanes: []Lane{lane}}.Draw(358),
+			"tradeoff": tradeoffOf(Line{Name: text, Points: points}, Line{Name: text, Points: points[:len(points)/2]}).Draw(narrow),
+			"curves":   curvesOf(Curve{Name: text, Points: points}).Draw(narrow),
+			"timeline": Timeline{Label: text, Seconds: positive.Draw(t, "seconds"), Lanes: []Lane{lane}}.Draw(358),
+			"course": Course{Label: text, Seconds: positive.Draw(t, "length"), Gap: 1, Bands: []Band{{0, 1e9, text}, {2, 1, text}}, Lanes: []CourseLane{
+				{Name: text, Series: [][]Sample{lane.Samples, nil}, Range: text, Limit: new(1.0), LimitName: text, Main: lane.Main}}}.Draw(358),
 			"histogram": Histogram{Label: text, Title: text, Values: values, Marks: marks, Format: unit.Millis}.Draw(narrow),
 			"strip":     Strip{Label: text, Title: text, Values: values, Marks: marks, Format: unit.Millis}.Draw(358),
 			"heat":      HeatMap{Label: text, Title: text, Columns: []string{text}, Rows: []string{text}, Cells: [][]Cell{{{Text: text, State: text, Heat: true}}}, Notes: []string{text}}.Draw(),
@@ -238,5 +264,20 @@ func checkMargins[C interface{ RGBA() (r, g, b, a uint32) }](t *testing.T, at fu
 				t.Fatalf("something is drawn at %d, %d", x, y)
 			}
 		}
+	}
+}
+
+func TestACourseKeepsDipsAndBreaksAtGaps(t *testing.T) {
+	c := courseOf()
+	x, y := scale{lo: 0, hi: 240, from: 0, to: 100}, scale{lo: 0, hi: 2000, from: 2000, to: 0}
+	deepest := 0.0
+	for _, p := range onScreen(c.Lanes[0].Series[0], x, y) {
+		deepest = max(deepest, p.y)
+	}
+	if deepest != 2000-1490 {
+		t.Errorf("the dip is drawn at %v, want 510", deepest)
+	}
+	if n := len(parted(c.Lanes[0].Series[1], 2)); n != 2 {
+		t.Errorf("a series with a gap has %d parts", n)
 	}
 }

@@ -212,6 +212,7 @@ func realPages(t *testing.T) map[string][]byte {
 		t.Fatal(err)
 	}
 	pages["with rows"] = []byte(out.String())
+	pages["watched"], pages["watched, two GPUs"] = watchedPage(t, 1), watchedPage(t, 2)
 	return pages
 }
 

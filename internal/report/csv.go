@@ -59,7 +59,7 @@ type csvColumn struct {
 }
 
 func csvColumns() []csvColumn {
-	return slices.Concat(identityColumns(), speedColumns(), latencyColumns(), countColumns(), stepColumns(), clientColumns(), listColumns())
+	return slices.Concat(identityColumns(), speedColumns(), latencyColumns(), countColumns(), stepColumns(), clientColumns(), listColumns(), machineColumns())
 }
 
 func identityColumns() []csvColumn {
@@ -204,6 +204,34 @@ func listColumns() []csvColumn {
 		{"warnings", false, func(r csvRow) string { return jsonList(r.c.Warnings) }},
 		words("first_error", func(r csvRow) string { return r.c.FirstError }),
 		words("text_sample", func(r csvRow) string { return r.c.TextSample }),
+	}
+}
+
+// machineColumns come last: they were added when files with the others were about already.
+func machineColumns() []csvColumn {
+	clock := func(name string, of func(*speedmatrix.ClockSummary) float64) csvColumn {
+		return numeric("gpu_clock_mhz_"+name, func(c *speedmatrix.Cell) *float64 { return part(c.GPUClock, of) })
+	}
+	throttle := func(name string, of func(*speedmatrix.Throttle) float64) csvColumn {
+		return numeric("throttle_"+name, func(c *speedmatrix.Cell) *float64 { return part(c.Throttle, of) })
+	}
+	return []csvColumn{
+		speedOf("energy_joules_per_output_token", func(c *speedmatrix.Cell) *float64 { return c.EnergyPerOutputToken }),
+		speedOf("energy_joules_per_prompt_token", func(c *speedmatrix.Cell) *float64 { return c.EnergyPerPromptToken }),
+		numeric("gpu_power_watts_mean", func(c *speedmatrix.Cell) *float64 { return c.GPUPower }),
+		clock("median", func(k *speedmatrix.ClockSummary) float64 { return k.Median }),
+		clock("min", func(k *speedmatrix.ClockSummary) float64 { return k.Min }),
+		clock("max", func(k *speedmatrix.ClockSummary) float64 { return k.Max }),
+		clock("drop_share", func(k *speedmatrix.ClockSummary) float64 { return k.DropShare }),
+		words("throttle_verdict", func(r csvRow) string {
+			if r.c.Throttle == nil {
+				return ""
+			}
+			return string(r.c.Throttle.Verdict)
+		}),
+		throttle("hardware_slowdown_share", func(t *speedmatrix.Throttle) float64 { return t.HardwareSlowdownShare }),
+		throttle("thermal_share", func(t *speedmatrix.Throttle) float64 { return t.ThermalShare }),
+		throttle("power_cap_share", func(t *speedmatrix.Throttle) float64 { return t.PowerCapShare }),
 	}
 }
 

@@ -109,6 +109,7 @@ func moreOf(d *Document, m *Measurement) []pairView {
 	list = append(list, lengthsOf(d, m)...)
 	list = append(list, countsOf(c)...)
 	list = append(list, qualityOf(c)...)
+	list = append(list, machineOf(m)...)
 	if c.StepSeconds != nil {
 		s := c.StepSeconds
 		add("Steps", fmt.Sprintf("drain %s, fill %s, launch %s, ramp %s, window %s, stop %s", unit.Seconds(s.Drain), unit.Seconds(s.Fill),

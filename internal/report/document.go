@@ -55,6 +55,8 @@ type Document struct {
 
 	Warnings []Warning
 	Trust    []Trust
+	// Machine is what the samples of the machine tell of the cells.
+	Machine []MachineLine
 	// Findings are those that the run recorded and those that follow from its numbers.
 	Findings []Finding
 	// NotRun says why cells have no speed; Lengths compare prompts with their labels, and are
@@ -123,6 +125,7 @@ func Build(run *speedmatrix.Run) *Document {
 	d.Notes = notes(d)
 	d.TTFTNote = ttftNote(d)
 	d.Warnings = warnings(run)
+	d.Machine = machineLines(d.Measurements)
 	d.Trust = trust(d)
 	d.NotRun = notRun(d)
 	d.Lengths, d.LengthsDerived = lengths(d)

@@ -47,6 +47,19 @@ var hardwareLabels = []label{
 	{speedmatrix.HardwareOS, "OS", false},
 	{speedmatrix.HardwareKernel, "Kernel", true},
 	{speedmatrix.HardwareDriver, "Driver", true},
+	{speedmatrix.HardwareBoard, "Board", true},
+	{speedmatrix.HardwareGPUPowerLimit, "Power limit, W", true},
+	{speedmatrix.HardwareGPUPowerDefault, "Default limit, W", true},
+	{speedmatrix.HardwareGPUPowerMax, "Highest limit, W", true},
+	{speedmatrix.HardwareGPUClockMax, "Highest clock, MHz", true},
+	{speedmatrix.HardwareGPUMemoryClockMax, "Memory clock, MHz", true},
+	{speedmatrix.HardwareGPUCores, "GPU cores", true},
+	{speedmatrix.HardwareGPUPCIeMax, "PCIe, highest", true},
+	{speedmatrix.HardwareGPUPCIe, "PCIe at the start", true},
+	{speedmatrix.HardwareGPUVBIOS, "VBIOS", true},
+	{speedmatrix.HardwareGPUECC, "ECC", true},
+	{speedmatrix.HardwareGPUPersistence, "Persistence", true},
+	{speedmatrix.HardwareGPUMIG, "MIG", true},
 }
 
 var engineLabels = []label{

@@ -52,8 +52,7 @@ var rules = []rule{
 func allFindings(d *Document) []Finding {
 	var list []Finding
 	for _, f := range d.Run.Findings {
-		clean := speedmatrix.Finding{Message: Clean(f.Message), Evidence: Clean(f.Evidence), Fix: Clean(f.Fix)}
-		list = append(list, Finding{Kind: KindWarning, Code: Clean(f.Code), Text: findingText(clean)})
+		list = append(list, recorded(f))
 	}
 	for _, r := range rules {
 		if text := r.find(d); text != "" {
@@ -61,6 +60,12 @@ func allFindings(d *Document) []Finding {
 		}
 	}
 	return list
+}
+
+// recorded is a finding of the run as it is shown.
+func recorded(f speedmatrix.Finding) Finding {
+	clean := speedmatrix.Finding{Message: Clean(f.Message), Evidence: Clean(f.Evidence), Fix: Clean(f.Fix)}
+	return Finding{Kind: KindWarning, Code: Clean(f.Code), Text: findingText(clean)}
 }
 
 // contradictedStatus finds cells that are said to have queued although every request ran.

@@ -66,6 +66,7 @@ type pageView struct {
 	Users               usersView
 	Curves              []curveView
 	Findings            []findingView
+	Machine             machineView
 	Trust               []Trust
 	Budget              []Budget
 	Limits              []limitView
@@ -109,6 +110,7 @@ func newPage(d *Document, o HTMLOptions) (*pageView, error) {
 		v.Trust = append(v.Trust, t)
 	}
 	v.setCharts(d)
+	v.setMachine(d, o.Rows)
 	v.Nav = v.nav()
 	return v, nil
 }
@@ -181,7 +183,7 @@ func (v *pageView) nav() []pairView {
 		there    bool
 	}{
 		{"matrix", "Matrix", len(v.Matrix.Rows) > 0}, {"prefill", "Prefill", len(v.Bars) > 0}, {"tradeoff", "Trade-off", v.Tradeoff != ""},
-		{"users", "Users", v.Tradeoff != ""}, {"trust", "Trust", true}, {"all", "All measurements", len(v.Rows) > 0}, {"cells", "Cells", len(v.Cells) > 0},
+		{"users", "Users", v.Tradeoff != ""}, {"trust", "Trust", true}, {"machine", "Machine", v.Machine.Shown()}, {"all", "All measurements", len(v.Rows) > 0}, {"cells", "Cells", len(v.Cells) > 0},
 	} {
 		if x.there {
 			list = append(list, pairView{x.id, x.text})

@@ -20,6 +20,7 @@ func Markdown(w io.Writer, d *Document) error {
 	m.matrix(d)
 	m.measurements(d)
 	m.reasons(d)
+	m.machine(d)
 	m.trust(d)
 	return m.w.Flush()
 }
@@ -205,6 +206,24 @@ func (m *markdown) reasons(d *Document) {
 	}
 }
 
+// machine writes what the samples of the machine tell of the cells.
+func (m *markdown) machine(d *Document) {
+	if len(d.Machine) == 0 {
+		return
+	}
+	m.block("## Machine")
+	m.block(escape(machineCaption))
+	var rows [][]string
+	for _, l := range d.Machine {
+		row := l.values()
+		for i := range row {
+			row[i] = escape(row[i])
+		}
+		rows = append(rows, row)
+	}
+	m.table(machineHeads, rows, 1)
+}
+
 func (m *markdown) trust(d *Document) {
 	if len(d.Warnings) > 0 {
 		m.block("## Warnings")
@@ -218,6 +237,14 @@ func (m *markdown) trust(d *Document) {
 		}
 		m.block(lines...)
 	}
+	if len(d.Findings) > 0 {
+		m.block("## Findings")
+		var lines []string
+		for i, f := range d.Findings {
+			lines = append(lines, fmt.Sprintf("%d. **%s:** %s", i+1, f.Kind, escape(f.Text)))
+		}
+		m.block(lines...)
+	}
 	if len(d.Trust) > 0 {
 		m.block("## Trust")
 		var lines []string
@@ -227,14 +254,6 @@ func (m *markdown) trust(d *Document) {
 				mark = "Doubt: "
 			}
 			lines = append(lines, "- **"+t.Label+":** "+mark+escape(t.Text))
-		}
-		m.block(lines...)
-	}
-	if len(d.Findings) > 0 {
-		m.block("## Findings")
-		var lines []string
-		for i, f := range d.Findings {
-			lines = append(lines, fmt.Sprintf("%d. **%s:** %s", i+1, f.Kind, escape(f.Text)))
 		}
 		m.block(lines...)
 	}

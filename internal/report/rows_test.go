@@ -69,6 +69,9 @@ func (r madeRows) Server() ([]speedmatrix.ServerRow, error) {
 	return rows, nil
 }
 
+// Machine has no samples: those of a watched run stand in machine_test.go.
+func (r madeRows) Machine() ([]speedmatrix.MachineRow, error) { return nil, nil }
+
 // measuredRun is a complete run with distributions, and the raw rows of one of its cells.
 func measuredRun() (*speedmatrix.Run, Rows) {
 	run := fullRun()

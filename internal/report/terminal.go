@@ -13,15 +13,17 @@ const warningsOfEach = 3
 
 // Terminal writes the document as text tables. All measurements come before the
 // matrix, so that what a reader wants first is what stands last on the screen:
-// matrix, prefill, warnings, trust, findings. It fails only if w does.
+// matrix, prefill, warnings, findings, trust. It fails only if w does.
 func Terminal(w io.Writer, d *Document, o TerminalOptions) error {
 	s := newScreen(w, o)
 	s.documentHead(d)
 	s.facts(d)
 	s.measurements(d)
+	s.machine(d)
 	s.matrix(d)
 	s.prefill(d)
 	s.warnings(d)
+	s.findings(d)
 	s.trust(d)
 	return s.flush()
 }
@@ -296,18 +298,7 @@ func (s *screen) warnings(d *Document) {
 	}
 }
 
-func (s *screen) trust(d *Document) {
-	const indent = 11
-	if len(d.Trust) > 0 {
-		s.title("Trust", "")
-		for _, t := range d.Trust {
-			body := piece{t.Text, plain}
-			if t.Doubt {
-				body = piece{"! " + t.Text, amber}
-			}
-			s.entry(piece{t.Label, faint}, indent, body)
-		}
-	}
+func (s *screen) findings(d *Document) {
 	if len(d.Findings) == 0 {
 		return
 	}
@@ -319,6 +310,43 @@ func (s *screen) trust(d *Document) {
 		}
 		s.entry(number, 3, piece{f.Text, plain})
 	}
+}
+
+func (s *screen) trust(d *Document) {
+	const indent = 11
+	if len(d.Trust) == 0 {
+		return
+	}
+	s.title("Trust", "")
+	for _, t := range d.Trust {
+		body := piece{t.Text, plain}
+		if t.Doubt {
+			body = piece{"! " + t.Text, amber}
+		}
+		s.entry(piece{t.Label, faint}, indent, body)
+	}
+}
+
+// machine writes what the samples of the machine tell of the cells.
+func (s *screen) machine(d *Document) {
+	if len(d.Machine) == 0 {
+		return
+	}
+	s.title("Machine", "")
+	s.entry(piece{}, 0, piece{machineCaption, faint})
+	s.line()
+	g := grid{keys: 1, columns: []gridColumn{
+		{left: true}, {head: []string{"Power"}}, {head: []string{"Per", "token"}}, {head: []string{"Clock,", "median"}}, {head: []string{"Drop"}},
+		{head: []string{"Clocks held", "down by"}, left: true},
+	}}
+	for _, l := range d.Machine {
+		var cells [][]piece
+		for _, text := range l.values() {
+			cells = append(cells, []piece{{text, plain}})
+		}
+		g.rows = append(g.rows, gridRow{cells: cells})
+	}
+	g.write(s)
 }
 
 func findingText(f speedmatrix.Finding) string {

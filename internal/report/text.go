@@ -23,8 +23,9 @@ func measurementValues(m *Measurement) []string {
 }
 
 // Text writes the document's core and nothing else, as plain text: title, facts, launch
-// command, prefill, matrix, all measurements, and the notes on the statuses that occur. Tables
-// are lines of cells between bars. It fails only if w does.
+// command, prefill, matrix, all measurements, the notes on the statuses that occur, and what the
+// run found that makes it unrepresentative. Tables are lines of cells between bars. It fails only
+// if w does.
 func Text(w io.Writer, d *Document) error {
 	out := bufio.NewWriter(w)
 	put := func(parts ...string) {
@@ -62,6 +63,12 @@ func Text(w io.Writer, d *Document) error {
 			putRow(put, measurementValues(m))
 		}
 		textNotes(put, d)
+	}
+	for i, f := range d.Run.Findings {
+		if i == 0 {
+			put("Findings")
+		}
+		put("- ", recorded(f).Text)
 	}
 	return out.Flush()
 }

@@ -28,7 +28,7 @@ func trust(d *Document) []Trust {
 	if d.Run.Origin == speedmatrix.OriginMeasured {
 		list = append(list, stampTrust(d.Run), readTrust(d))
 	}
-	list = append(list, checkTrust(d), repeatTrust(d.Run))
+	list = append(list, machineTrust(d.Run), checkTrust(d), repeatTrust(d.Run))
 	list = append(list, missing(d.Run, list, "Tokens"), missing(d.Run, list, "Client"))
 	return slices.DeleteFunc(list, func(t Trust) bool { return t.Text == "" })
 }
