@@ -30,6 +30,7 @@ var places = []place{
 	{"bench/footprint", "*", "prints what the program itself takes"},
 	{"bench/kill", "*", "kills runs and resumes them"},
 	{"bench/pacing", "*", "prints how late the simulated server's steps are"},
+	{"bench/telemetry", "*", "prints what sampling the machine costs"},
 	{"bench/vocab", "*", "writes the simulated server's vocabulary"},
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"cli", "*", "the one place that knows flags, environment, files and signals, and wires the rest"},
