@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -81,14 +82,19 @@ func launch(command string) func(*speedmatrix.Run, []speedmatrix.MachineRow) {
 	}
 }
 
-func TestEveryFindingHasItsEvidenceAndItsFix(t *testing.T) {
-	throttle := func(i int, x speedmatrix.Throttle) func(*speedmatrix.Run, []speedmatrix.MachineRow) {
-		return func(r *speedmatrix.Run, _ []speedmatrix.MachineRow) { r.Cells[i].Throttle = &x }
-	}
-	for name, c := range map[string]struct {
-		change func(*speedmatrix.Run, []speedmatrix.MachineRow)
-		want   speedmatrix.Finding
-	}{
+// trouble is one change for the worse, and what is to be found.
+type trouble struct {
+	change func(*speedmatrix.Run, []speedmatrix.MachineRow)
+	want   speedmatrix.Finding
+}
+
+// throttled gives a cell a verdict.
+func throttled(i int, x speedmatrix.Throttle) func(*speedmatrix.Run, []speedmatrix.MachineRow) {
+	return func(r *speedmatrix.Run, _ []speedmatrix.MachineRow) { r.Cells[i].Throttle = &x }
+}
+
+func clocksAndPower() map[string]trouble {
+	return map[string]trouble{
 		"limit below default": {func(r *speedmatrix.Run, _ []speedmatrix.MachineRow) { r.Telemetry.GPUs[0].PowerLimit = new(280.0) }, speedmatrix.Finding{
 			Code: CodePowerLimit, Message: "The GPU may draw 280 W, 20 % less than as delivered, so these are not its usual speeds",
 			Evidence: "limit 280 W, default 350 W; it drew up to 340 W in the windows",
@@ -100,17 +106,17 @@ func TestEveryFindingHasItsEvidenceAndItsFix(t *testing.T) {
 			Code: CodePowerLimit, Message: "The GPU may draw 385 W, 10 % more than as delivered, so these are not its usual speeds",
 			Evidence: "limit 385 W, default 350 W; it drew up to 340 W in the windows", Fix: "Set the limit back, or name it wherever you show the numbers.",
 		}},
-		"power cap": {throttle(1, speedmatrix.Throttle{Verdict: speedmatrix.ThrottlePowerCap, PowerCapShare: 0.38, N: 20}), speedmatrix.Finding{
+		"power cap": {throttled(1, speedmatrix.Throttle{Verdict: speedmatrix.ThrottlePowerCap, PowerCapShare: 0.38, N: 20}), speedmatrix.Finding{
 			Code: CodePowerCap, Message: "The power limit held the GPU's clocks down in 1 of 2 cells",
 			Evidence: "350 W limit; up to 38 % of the samples, in decode 16K × 8, where the clock went from 1,950 MHz down to 1,800 MHz",
 			Fix:      "Name the limit wherever you show the numbers: they are the speeds of that limit.",
 		}},
-		"heat": {throttle(0, speedmatrix.Throttle{Verdict: speedmatrix.ThrottleThermal, ThermalShare: 0.5, N: 20}), speedmatrix.Finding{
+		"heat": {throttled(0, speedmatrix.Throttle{Verdict: speedmatrix.ThrottleThermal, ThermalShare: 0.5, N: 20}), speedmatrix.Finding{
 			Code: CodeThermal, Message: "Heat held the GPU's clocks down in 1 of 2 cells",
 			Evidence: "up to 50 % of the samples, in decode 16K × 1, where the clock went from 1,950 MHz down to 1,800 MHz; up to 70 °C",
 			Fix:      "Give it more air or a cooler room, and measure again; a colder machine of the same kind is faster.",
 		}},
-		"emergency": {throttle(0, speedmatrix.Throttle{Verdict: speedmatrix.ThrottleHardware, HardwareSlowdownShare: 0.5, ThermalShare: 0.4, N: 20}), speedmatrix.Finding{
+		"emergency": {throttled(0, speedmatrix.Throttle{Verdict: speedmatrix.ThrottleHardware, HardwareSlowdownShare: 0.5, ThermalShare: 0.4, N: 20}), speedmatrix.Finding{
 			Code: CodeHardwareSlowdown, Message: "The GPU protected itself by much lower clocks in 1 of 2 cells",
 			Evidence: "up to 50 % of the samples, in decode 16K × 1, where the clock went from 1,950 MHz down to 1,800 MHz; too hot in 40 % of them",
 			Fix:      "Look at its cooling, its power cables and the power supply, then measure again: these numbers are of a machine in distress.",
@@ -134,6 +140,11 @@ func TestEveryFindingHasItsEvidenceAndItsFix(t *testing.T) {
 			Code: CodeClocksRaised, Message: "The GPU ran above the highest clock as made, so others of the kind are slower", Evidence: "2,160 MHz, made for 2,100 MHz",
 			Fix: "Take the offset of the clocks back, or name it wherever you show the numbers.",
 		}},
+	}
+}
+
+func everythingElse() map[string]trouble {
+	return map[string]trouble{
 		"another program": {func(_ *speedmatrix.Run, rows []speedmatrix.MachineRow) {
 			rows[5].OtherProcesses, rows[5].OtherMemory = new(int32(1)), new(int64(3<<30))
 		}, speedmatrix.Finding{
@@ -191,7 +202,13 @@ func TestEveryFindingHasItsEvidenceAndItsFix(t *testing.T) {
 			Code: CodeNoMetrics, Message: "The server tells no metrics, so queues, preemptions and the engine's own count of tokens are not known", Evidence: "llama.cpp, nothing at GET /metrics",
 			Fix: "Start llama-server with --metrics.",
 		}},
-	} {
+	}
+}
+
+func TestEveryFindingHasItsEvidenceAndItsFix(t *testing.T) {
+	troubles := clocksAndPower()
+	maps.Copy(troubles, everythingElse())
+	for name, c := range troubles {
 		run, rows := well()
 		c.change(run, rows)
 		if diff := cmp.Diff([]speedmatrix.Finding{c.want}, Of(run, rows)); diff != "" {

@@ -126,20 +126,9 @@ func (s *System) serverProcesses(ctx context.Context, port int) map[int32]bool {
 	if err != nil {
 		return nil
 	}
-	byPID := map[int32]Process{}
-	for _, p := range list {
-		byPID[p.PID] = p
-	}
 	tree := map[int32]bool{}
 	for _, pid := range listening {
-		for range len(list) {
-			self, parent := byPID[pid], byPID[byPID[pid].Parent]
-			if parent.PID <= 1 || parent.Name == "" || parent.Name != self.Name {
-				break
-			}
-			pid = parent.PID
-		}
-		tree[pid] = true
+		tree[eldest(list, pid)] = true
 	}
 	for grown := true; grown; {
 		grown = false
@@ -150,4 +139,20 @@ func (s *System) serverProcesses(ctx context.Context, port int) map[int32]bool {
 		}
 	}
 	return tree
+}
+
+// eldest follows a process up to its oldest ancestor under whose name all down to it run.
+func eldest(list []Process, pid int32) int32 {
+	byPID := map[int32]Process{}
+	for _, p := range list {
+		byPID[p.PID] = p
+	}
+	for range list {
+		self, parent := byPID[pid], byPID[byPID[pid].Parent]
+		if parent.PID <= 1 || parent.Name == "" || parent.Name != self.Name {
+			break
+		}
+		pid = parent.PID
+	}
+	return pid
 }
