@@ -16,8 +16,8 @@ func TestMachineRowsComeBackAsTheyWere(t *testing.T) {
 	}
 	full := speedmatrix.MachineRow{TimeNS: 1_800_000_000_123_456_789, Cell: "decode-16k-x8"}
 	v := reflect.ValueOf(&full).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Pointer {
+	for _, f := range v.Fields() {
+		if f.Kind() == reflect.Pointer {
 			f.Set(reflect.New(f.Type().Elem()))
 		}
 	}
