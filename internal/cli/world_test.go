@@ -54,6 +54,8 @@ type world struct {
 	// terminal says whether a person sits at the program.
 	terminal bool
 	create   func(path string) (cli.Store, error)
+	// watched is what the program wanted to be sampled.
+	watched  []machine.Watch
 	out, err screen
 	code     int
 }
@@ -137,7 +139,7 @@ func (w *world) environment(args []string) *cli.Env {
 	return &cli.Env{
 		Args: args, Stdin: w.stdin, Stdout: &w.out, Stderr: &w.err, Getenv: func(name string) string { return w.env[name] },
 		StdinTerminal: w.terminal, StdoutTerminal: w.terminal, Width: 100,
-		Dial: w.net.DialContext, Signals: w.signals, SelfCheck: sure, Machine: someMachine, Watch: unwatched, Create: w.create,
+		Dial: w.net.DialContext, Signals: w.signals, SelfCheck: sure, Machine: someMachine, Watch: w.watch, Create: w.create,
 	}
 }
 
@@ -159,7 +161,10 @@ func someMachine(context.Context) speedmatrix.Facts {
 // blind is a machine of which nothing can be sampled.
 type blind struct{}
 
-func unwatched(context.Context, machine.Watch) cli.Sampler { return blind{} }
+func (w *world) watch(_ context.Context, o machine.Watch) cli.Sampler {
+	w.watched = append(w.watched, o)
+	return blind{}
+}
 
 func (blind) Rows() []speedmatrix.MachineRow { return nil }
 
