@@ -127,6 +127,10 @@ func TestAMillionTokensCostTheTimeTheyTake(t *testing.T) {
 	if got, want := cost.Text("EUR"), "0.14 EUR and 0.1 kWh per million output tokens, 0.36 J a token"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	measured := with(c, func(c *speedmatrix.Cell) { c.GPUPower = new(200.0) })
+	if cost, ok := (capacity.Price{}).At(&measured); !ok || !cost.Measured || math.Abs(cost.JoulesPerToken-0.2) > 1e-12 {
+		t.Errorf("measured power: %+v %v", cost, ok)
+	}
 	if _, ok := (capacity.Price{}).At(&c); ok {
 		t.Error("a cost without a price")
 	}

@@ -86,7 +86,7 @@ type Price struct {
 	// PerHour is the price of the whole server for an hour, PerKWh that of electricity, in Currency.
 	PerHour, PerKWh float64
 	Currency        string
-	// Watts is the power of the server under load.
+	// Watts is the power of the server under load; 0 takes what was measured of its GPUs in the cell.
 	Watts float64
 }
 
@@ -94,11 +94,19 @@ type Price struct {
 type Cost struct {
 	// Money is in the currency of the price, KilowattHours the energy, JoulesPerToken the energy of one token.
 	Money, KilowattHours, JoulesPerToken float64
+	// Measured says that the power was measured, of the GPUs alone.
+	Measured bool
 }
 
 // At gives the cost of a million output tokens at a cell's total tok/s. ok is false without a speed or a price.
 func (p Price) At(c *speedmatrix.Cell) (cost Cost, ok bool) {
-	if c == nil || c.TotalTokensPerSecond == nil || *c.TotalTokensPerSecond <= 0 || p.PerHour <= 0 && p.Watts <= 0 {
+	if c == nil || c.TotalTokensPerSecond == nil || *c.TotalTokensPerSecond <= 0 {
+		return Cost{}, false
+	}
+	if p.Watts <= 0 && c.GPUPower != nil {
+		p.Watts, cost.Measured = *c.GPUPower, true
+	}
+	if p.PerHour <= 0 && p.Watts <= 0 {
 		return Cost{}, false
 	}
 	seconds := 1e6 / *c.TotalTokensPerSecond
@@ -123,6 +131,9 @@ func (c Cost) Text(currency string) string {
 	parts += " per million output tokens"
 	if c.JoulesPerToken > 0 {
 		parts += ", " + unit.Energy(c.JoulesPerToken) + " a token"
+		if c.Measured {
+			parts += " (GPU power as measured)"
+		}
 	}
 	return parts
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,9 +50,9 @@ func newCapacity(env *Env) *cobra.Command {
 	fs.Float64Var(&o.demand.Floor, "floor", 20, "the least `tok/s` that each user gets")
 	fs.DurationVar(&o.wait, "ttft", time.Second, "the longest `time` to the first token")
 	fs.Float64Var(&o.price.PerHour, "price-per-hour", 0, "what the whole server costs an hour")
-	fs.Float64Var(&o.price.PerKWh, "price-per-kwh", 0, "what electricity costs; needs --watts")
+	fs.Float64Var(&o.price.PerKWh, "price-per-kwh", 0, "what electricity costs; needs --watts where no power was measured")
 	fs.StringVar(&o.price.Currency, "currency", "USD", "the currency of the prices")
-	fs.Float64Var(&o.price.Watts, "watts", 0, "the power of the server under load")
+	fs.Float64Var(&o.price.Watts, "watts", 0, "the power of the server under load (default what was measured of its GPUs)")
 	fs.BoolVar(&o.markdown, "markdown", false, "as Markdown")
 	fs.BoolVar(&o.json, "json", false, "as JSON, speedmatrix.capacity/1")
 	return cmd
@@ -76,8 +77,8 @@ func (o *capacityOptions) check() error {
 // print writes the answer; a run without a decode cell has none.
 func (o *capacityOptions) print(env *Env, doc *speedmatrix.Run) error {
 	price := o.price
-	if price.PerKWh > 0 && price.Watts == 0 {
-		return usage("--price-per-kwh says nothing without a power", "Add --watts, the power of the server under load.")
+	if price.PerKWh > 0 && price.Watts == 0 && !slices.ContainsFunc(doc.Cells, func(c speedmatrix.Cell) bool { return c.GPUPower != nil }) {
+		return usage("--price-per-kwh says nothing without a power, and the run measured none", "Add --watts, the power of the server under load.")
 	}
 	answer := capacity.New(doc, o.demand, price)
 	if len(answer.Rows) == 0 {

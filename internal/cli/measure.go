@@ -60,7 +60,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	r.show.expected(session)
 	ctx, finish := context.WithCancel(ctx)
 	defer finish()
-	r.openScreen(driving, driver, finish)
+	r.openScreen(driving, driver, sampler, finish)
 	err = session.Measure(ctx)
 	if steps := r.clock.Steps(); steps > 0 {
 		r.doc.Client.ClockSteps = steps

@@ -29,7 +29,7 @@ func screenWanted(env *Env, o *runOptions) bool {
 }
 
 // openScreen turns from lines to the live view while the matrix is measured.
-func (r *runner) openScreen(ctx context.Context, driver *bench.Driver, finish context.CancelFunc) {
+func (r *runner) openScreen(ctx context.Context, driver *bench.Driver, sampler Sampler, finish context.CancelFunc) {
 	if !screenWanted(r.env, r.o) {
 		return
 	}
@@ -49,6 +49,49 @@ func (r *runner) openScreen(ctx context.Context, driver *bench.Driver, finish co
 	}})
 	s.view.Send(tui.Plan{Title: r.screenTitle(), Cells: r.doc.Cells})
 	r.show.turnTo(s)
+	go s.watchMachine(ctx, sampler)
+}
+
+// machineEvery is how often the screen shows the machine's newest samples.
+const machineEvery = 2 * time.Second
+
+func (s *screen) watchMachine(ctx context.Context, sampler Sampler) {
+	tick := time.NewTicker(machineEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.view.Send(machineNow(sampler.Rows(), sampler.Describe()))
+		}
+	}
+}
+
+// machineNow is the newest sample of the first GPU and of the machine.
+func machineNow(rows []speedmatrix.MachineRow, about *speedmatrix.Telemetry) tui.Machine {
+	var now tui.Machine
+	for i := len(rows) - 1; i >= 0 && (now.CPUShare == nil || now.PowerWatts == nil); i-- {
+		row := &rows[i]
+		switch {
+		case row.GPU == nil && now.CPUShare == nil:
+			now.CPUShare = row.CPUBusy
+		case row.GPU != nil && now.PowerWatts == nil:
+			now.ClockMHz, now.PowerWatts, now.Celsius = row.Clock, row.Power, row.Temperature
+			if row.MemoryUsed != nil {
+				now.MemoryBytes = new(float64(*row.MemoryUsed))
+			}
+			for _, gpu := range about.GPUs {
+				if int32(gpu.Index) == *row.GPU {
+					now.LimitWatts = gpu.PowerLimit
+				}
+			}
+		}
+		if len(rows)-i > 64 {
+			break
+		}
+	}
+	return now
 }
 
 // terminalEnvironment is what of the environment says how the terminal shows colours.

@@ -1,6 +1,10 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+
+	"speedmatrix"
+)
 
 func TestTheLiveScreenNeedsATerminalOnBothSidesWithRoom(t *testing.T) {
 	whole := Env{StdinTerminal: true, StdoutTerminal: true, Width: 80, Height: 24, Getenv: func(string) string { return "" }}
@@ -36,5 +40,17 @@ func TestAMeasurementBesidesTheMatrixIsNamedByItsKey(t *testing.T) {
 		if again, cell := splitAside(key); again != want[0] || cell != want[1] {
 			t.Errorf("%s: %q and %q", key, again, cell)
 		}
+	}
+}
+
+func TestTheScreenShowsTheNewestSampleOfEach(t *testing.T) {
+	first := int32(0)
+	rows := []speedmatrix.MachineRow{{CPUBusy: new(0.1)}, {GPU: &first, Power: new(100.0)}, {CPUBusy: new(0.5)}, {GPU: &first, Power: new(348.0), Clock: new(1890.0), MemoryUsed: new(int64(1 << 30))}}
+	got := machineNow(rows, &speedmatrix.Telemetry{GPUs: []speedmatrix.GPU{{Index: 0, PowerLimit: new(350.0)}}})
+	if *got.CPUShare != 0.5 || *got.PowerWatts != 348 || *got.ClockMHz != 1890 || *got.LimitWatts != 350 || *got.MemoryBytes != 1<<30 {
+		t.Errorf("%+v", got)
+	}
+	if got := machineNow(nil, &speedmatrix.Telemetry{}); got.CPUShare != nil || got.PowerWatts != nil {
+		t.Errorf("without samples: %+v", got)
 	}
 }
