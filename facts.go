@@ -22,35 +22,87 @@ const SourceUser = "user"
 // Facts are facts by key; the keys that have a meaning are constants.
 type Facts map[string]Fact
 
-// The keys of model, engine and hardware facts.
+// The keys of model facts.
 const (
-	ModelName         = "name"
-	ModelServedName   = "served_name"
+	// ModelName is what was loaded, ModelServedName the name that requests give.
+	ModelName       = "name"
+	ModelServedName = "served_name"
+	// ModelBase is the model that an adapter was made for, or that was quantized or tuned.
+	ModelBase = "base_model"
+	// ModelRevision is a commit, or the digest of the weights.
 	ModelRevision     = "revision"
 	ModelQuantization = "quantization"
-	ModelMaxLength    = "max_length_tokens"
+	ModelDType        = "dtype"
+	ModelFormat       = "format"
+	ModelArchitecture = "architecture"
 	ModelParameters   = "parameters"
+	// ModelMaxLength is the greatest prompt + output that the server takes, ModelTrainedLength what the model was made for.
+	ModelMaxLength     = "max_length_tokens"
+	ModelTrainedLength = "trained_length_tokens"
+	// ModelMaxPrompt is the greatest prompt, where that is less than the length.
+	ModelMaxPrompt = "max_prompt_tokens"
+)
 
-	EngineName          = "name"
-	EngineVersion       = "version"
-	EngineBackend       = "backend"
-	EngineRepository    = "repository"
-	EngineBuild         = "build"
+// The keys of engine facts: what it is and what stands before it.
+const (
+	EngineName       = "name"
+	EngineVersion    = "version"
+	EngineBackend    = "backend"
+	EngineRepository = "repository"
+	EngineBuild      = "build"
+	// EngineProxy is what answers in front of the engine, EngineProxyUpstream what it says of the server behind it.
+	EngineProxy         = "proxy"
+	EngineProxyVersion  = "proxy_version"
+	EngineProxyUpstream = "proxy_upstream"
+	// EngineService is the host of a hosted service, EngineRateLimit what it allows.
+	EngineService   = "service"
+	EngineRateLimit = "rate_limit"
+	// EngineSimulated is the profile of a simulated engine, EngineClockSpeed how many times as fast as time its clock runs.
+	EngineSimulated  = "simulated_profile"
+	EngineClockSpeed = "clock_speed"
+)
+
+// The keys of engine facts: how much it holds and how it computes.
+const (
 	EngineRunningLimit  = "running_limit_requests"
+	EngineQueueLimit    = "queue_limit_requests"
+	EngineContextPerSeq = "context_per_request_tokens"
 	EngineKVTokens      = "kv_cache_tokens"
 	EngineKVBlocks      = "kv_cache_blocks"
 	EngineKVBlockTokens = "kv_block_tokens"
 	EngineKVType        = "kv_dtype"
 	EnginePrefixCaching = "prefix_caching"
-	EngineMetrics       = "metrics"
-	EngineTokenizer     = "tokenizer"
-	EngineAbort         = "abort"
-	EngineStepTokens    = "step_tokens"
-	EngineContextPerSeq = "context_per_request_tokens"
-	// EngineSimulated is the profile of a simulated engine, EngineClockSpeed how many times as fast as time its clock runs.
-	EngineSimulated  = "simulated_profile"
-	EngineClockSpeed = "clock_speed"
+	// EngineSpeculative is "off", "on", or the method and the number of tokens drafted.
+	EngineSpeculative      = "speculative_decoding"
+	EngineStepTokens       = "step_tokens"
+	EngineChunkedPrefill   = "chunked_prefill"
+	EngineSchedulingPolicy = "scheduling_policy"
+	EngineAsyncScheduling  = "async_scheduling"
+	EngineStreamInterval   = "stream_interval"
+	EngineAttention        = "attention_backend"
+	// The sizes of the parallel groups: devices, or engines for data parallel.
+	EngineTensorParallel   = "tensor_parallel"
+	EnginePipelineParallel = "pipeline_parallel"
+	EngineDataParallel     = "data_parallel"
+	EngineExpertParallel   = "expert_parallel"
+)
 
+// The keys of engine facts: what it answers and how it is handled.
+const (
+	// EngineAPIs lists the completion endpoints by the names of their dialects.
+	EngineAPIs      = "apis"
+	EngineMetrics   = "metrics"
+	EngineTokenizer = "tokenizer"
+	// EngineAbort says how a request is ended early, EngineAbortRoute the route that does it by id.
+	EngineAbort      = "abort"
+	EngineAbortRoute = "abort_route"
+	// EngineDrain says how it is seen that nothing runs any more, EngineCacheReset the route that empties the prefix cache.
+	EngineDrain      = "drain"
+	EngineCacheReset = "cache_reset"
+)
+
+// The keys of hardware facts.
+const (
 	HardwareType     = "type"
 	HardwareGPU      = "gpu"
 	HardwareGPUCount = "gpu_count"

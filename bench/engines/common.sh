@@ -4,6 +4,7 @@
 #   install_engine     puts what is missing under $dir
 #   compose ARGS...    fills the array `cmd` with the command line that serves on $port;
 #                      may export settings for it
+#   when_ready         optional: what is left to do when the server answers on $health
 #   try_again STATUS   optional: the server ended with STATUS before it was ready;
 #                      success means that another start may go better
 #
@@ -13,6 +14,7 @@ set -euo pipefail
 
 python=${PYTHON:-python3}
 ready_seconds=${READY_SECONDS:-300}
+health=/health # what answers 200 when the server is ready
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() {
@@ -21,6 +23,7 @@ die() {
 }
 
 try_again() { return 1; }
+when_ready() { :; }
 
 # pip with the settings that every install here has in common.
 pip_install() {
@@ -59,7 +62,7 @@ running() {
 healthy() {
   (
     exec 8<>"/dev/tcp/127.0.0.1/$port"
-    printf 'GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&8
+    printf 'GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' "$health" >&8
     IFS= read -r -t 2 -u 8 status
     [[ $status == HTTP/1.?' 200 '* ]]
   ) 2>/dev/null
@@ -112,6 +115,7 @@ start() {
     tail -n 20 "$logfile" >&2
     die "the server did not become ready (status $status); its log is $logfile"
   fi
+  when_ready
   say "serves on http://127.0.0.1:$port after $((SECONDS - from)) s, process $pid, log $logfile"
 }
 

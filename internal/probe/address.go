@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"speedmatrix"
 )
@@ -127,18 +128,16 @@ func ours(ip netip.Addr) bool {
 	return false
 }
 
+// roundTripLimit bounds the measuring of the round trip.
+const roundTripLimit = 5 * time.Second
+
 // measureRoundTrip takes the median of 9 GETs of a small route on connections already open; 0
 // when the server keeps none open.
 func (s *Server) measureRoundTrip(ctx context.Context) {
-	route := map[Kind]string{
-		KindVLLM: "/version", KindLlamaCpp: "/health", KindOllama: "/api/version",
-	}[s.Kind]
-	if route == "" {
-		route = "/v1/models"
-	}
 	var times []float64
-	for i := 0; i < 12 && len(times) < 9; i++ {
-		a, err := s.http.get(ctx, route)
+	begun := time.Now()
+	for i := 0; i < 12 && len(times) < 9 && time.Since(begun) < roundTripLimit; i++ {
+		a, err := s.http.get(ctx, orText(s.engine.ping, "/v1/models"))
 		if err != nil {
 			return
 		}

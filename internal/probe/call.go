@@ -26,6 +26,7 @@ const (
 	lookLimit     = 5 * time.Second // for a route that may not exist
 	tokenizeLimit = time.Minute     // a prompt of a million tokens takes its time
 
+	headerMost   = 256 << 10
 	bodyMost     = 4 << 20
 	metricsMost  = 16 << 20
 	tokenizeMost = 64 << 20 // a million token ids in JSON
@@ -54,6 +55,7 @@ type answer struct {
 	status int
 	body   []byte
 	html   bool
+	header http.Header
 	url    *url.URL // after redirects
 	remote net.Addr
 	reused bool // the last connection tried had been used before
@@ -64,16 +66,31 @@ type answer struct {
 // errTooLong marks an answer beyond its bound.
 var errTooLong = errors.New("answer too long")
 
+// compressedError is an answer in an encoding that was not asked for.
+type compressedError struct{ route, encoding string }
+
+func (e *compressedError) Error() string {
+	return fmt.Sprintf("%s: the answer is compressed (%s), which was not asked for", e.route, e.encoding)
+}
+
 // redirectError is a redirect to another host: following it would measure, and show
 // the key to, a server that the user did not name.
 type redirectError struct{ to *url.URL }
 
 func (e *redirectError) Error() string { return "redirect to " + e.to.String() }
 
-// timeoutError is a call that our own limit ended.
-type timeoutError struct{ limit time.Duration }
+// timeoutError is a call that our own limit ended; began says that headers had come.
+type timeoutError struct {
+	limit time.Duration
+	began bool
+}
 
-func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.limit) }
+func (e *timeoutError) Error() string {
+	if e.began {
+		return fmt.Sprintf("the answer was not complete within %s", e.limit)
+	}
+	return fmt.Sprintf("no answer within %s", e.limit)
+}
 
 func newCaller(o Options, base *url.URL) *caller {
 	dial := o.Dial
@@ -82,7 +99,7 @@ func newCaller(o Options, base *url.URL) *caller {
 	}
 	transport := &http.Transport{
 		DialContext: dial, DisableCompression: true, TLSHandshakeTimeout: connectLimit,
-		MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute,
+		MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: headerMost,
 	}
 	if o.TLS != nil {
 		transport.TLSClientConfig = o.TLS.Clone()
@@ -93,8 +110,10 @@ func newCaller(o Options, base *url.URL) *caller {
 	}
 }
 
+// sameHost follows no redirect to another host, nor one that leaves HTTPS.
 func sameHost(r *http.Request, via []*http.Request) error {
-	if r.URL.Host != via[0].URL.Host || len(via) > 5 {
+	downgrade := r.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https"
+	if r.URL.Host != via[0].URL.Host || downgrade || len(via) > 5 {
 		return &redirectError{to: r.URL}
 	}
 	return nil
@@ -132,9 +151,13 @@ func (c *caller) do(ctx context.Context, k call) (*answer, error) {
 	defer response.Body.Close()
 	a := &answer{
 		status: response.StatusCode, url: response.Request.URL, remote: t.remote, reused: t.reused, took: t.took(), hide: c.hide,
-		html: strings.Contains(response.Header.Get("Content-Type"), "html"),
+		header: response.Header, html: strings.Contains(response.Header.Get("Content-Type"), "html"),
+	}
+	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, &compressedError{k.route, encoding}
 	}
 	if a.body, err = io.ReadAll(io.LimitReader(response.Body, most+1)); err != nil {
+		late.began = true
 		return nil, causeOf(ctx, err)
 	}
 	if int64(len(a.body)) > most {

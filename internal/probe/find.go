@@ -81,7 +81,8 @@ func lookAt(ctx context.Context, o Options, port int) Found {
 	models, listed := readModels(a)
 	if listed {
 		f.Models = models
-		f.Kind, _ = (&sight{models: models}).look(ctx, c)
+		e, _ := (&sight{models: models, listing: a}).look(ctx, c)
+		f.Kind = e.kind
 		return f
 	}
 	f.Note = says(a.status, "")

@@ -65,7 +65,7 @@ func countEvents(log *load.Log) (texts, counted int) {
 
 // knowsIgnoreEOS: these engines take the option, whatever a trial looks like.
 func (s *Server) knowsIgnoreEOS() bool {
-	return s.Params.IgnoreEOS && (s.Kind == KindVLLM || s.Kind == KindSGLang || s.Kind == KindLlamaCpp)
+	return s.Params.IgnoreEOS && s.engine.ignoresEOS
 }
 
 // checkEOS says whether the server generates on where the model would end: a one-word
@@ -185,18 +185,19 @@ func (s *Server) Ping(ctx context.Context) (ttft time.Duration, err error) {
 
 // keepsConnections says whether a connection serves again after a streamed answer. Some
 // servers close it although they promised to keep it; the GET then goes out again on a
-// new one, which is what tells.
+// new one, which is what tells. The answer is read for what it tells of the engine too.
 func (s *Server) keepsConnections(ctx context.Context) bool {
 	body, err := s.Dialect.Body(s.request("Say yes.", 1))
-	if err != nil {
+	if err != nil || s.late() {
 		return false
 	}
 	c := newCaller(s.options, s.Base)
 	defer c.close()
-	streamed, err := c.do(ctx, call{route: s.Dialect.Path(), body: rawJSON(body), limit: trialLimit})
+	streamed, err := c.do(ctx, call{route: s.Dialect.Path(), body: rawJSON(body), limit: s.trialTime()})
 	if err != nil || streamed.status != 200 {
 		return false
 	}
+	s.readTraces(streamed)
 	again, err := c.get(ctx, "/v1/models")
 	return err == nil && again.reused
 }

@@ -19,8 +19,9 @@ import (
 // readyLimit is how long a server that says 503 is waited for.
 const readyLimit = 60 * time.Second
 
-// Look finds out what a server is, and tries how it streams. It makes some twenty small
-// GETs and up to a dozen requests of at most 48 tokens. Errors are *speedmatrix.Error: nothing
+// Look finds out what a server is, and tries how it streams. It makes some thirty small
+// requests that run nothing, up to a dozen of at most 48 tokens, and one that it cuts. It
+// ends within a quarter of an hour whatever the server does. Errors are *speedmatrix.Error: nothing
 // there, no LLM server, a refusal (key, limit, model), not ready within 60 s.
 func Look(ctx context.Context, o Options) (*Server, error) {
 	if o.Clock == nil {
@@ -66,18 +67,23 @@ func (s *Server) setDialect(api string) error {
 
 // identify does all that comes after the first answer.
 func (s *Server) identify(ctx context.Context, models *answer) error {
-	w := &sight{}
+	w := &sight{listing: models}
 	var listed bool
 	w.models, listed = readModels(models)
-	s.Models = w.models
 	var warning *speedmatrix.Warning
-	s.Kind, warning = w.look(ctx, s.http)
+	s.engine, warning = w.look(ctx, s.http)
+	s.Kind = s.engine.kind
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if warning != nil {
 		s.Warnings = append(s.Warnings, *warning)
 	}
+	if s.engine.models != nil && len(w.models) == 0 {
+		w.models = s.engine.models(w)
+		listed = listed || len(w.models) > 0
+	}
+	s.Models = w.models
 	if !listed && s.Kind == KindOpenAI && (models.html || s.options.Model == "") {
 		return s.notOurs(models)
 	}
@@ -85,39 +91,62 @@ func (s *Server) identify(ctx context.Context, models *answer) error {
 		return err
 	}
 	s.Hosted, s.SameMachine = place(models.remote, s.Base.Hostname())
-	s.gather(ctx, w, models)
+	s.gather(ctx, w)
 	s.measureRoundTrip(ctx)
 	if err := s.try(ctx); err != nil {
 		return err
 	}
-	if s.Kind == KindOllama {
-		s.readOllama(ctx)
+	if s.engine.loaded != nil {
+		s.engine.loaded(ctx, s)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	s.conclude()
 	return nil
 }
 
 // gather reads the facts of the server's kind; what the user stated stands already.
-func (s *Server) gather(ctx context.Context, w *sight, models *answer) {
+func (s *Server) gather(ctx context.Context, w *sight) {
 	s.Facts = Facts{Model: stated(s.options.Stated.Model), Engine: stated(s.options.Stated.Engine)}
-	s.Facts.Model.Set(speedmatrix.ModelServedName, s.Model.Name, "GET /v1/models")
-	s.metrics = metricNamesOf(s.Kind, w.metrics)
-	switch s.Kind {
-	case KindVLLM:
-		s.readVLLM(ctx, w)
-	case KindSGLang:
-		s.readSGLang(w)
-	case KindLlamaCpp:
-		s.readLlamaCpp(ctx, w, models)
-	case KindOllama:
-		s.Facts.Engine.Set(speedmatrix.EngineName, string(KindOllama), "GET /api/version")
+	s.Facts.Model.Set(speedmatrix.ModelServedName, s.Model.Name, sourceModels)
+	s.readMetricNames(ctx, w)
+	if s.engine.read != nil {
+		s.engine.read(ctx, s, w)
+	}
+	s.readReverseProxy(w.listing.header)
+	s.readService()
+	if s.Model.Base != "" {
+		s.Facts.Model.Set(speedmatrix.ModelBase, s.Model.Base, sourceModels)
 	}
 	if told := s.metrics.tells(); told != "" {
-		s.Facts.Engine.Set(speedmatrix.EngineMetrics, told, "GET /metrics")
+		s.Facts.Engine.Set(speedmatrix.EngineMetrics, told, "GET "+s.metrics.at())
 	}
 	if s.Model.MaxLength > 0 && s.Kind != KindOllama {
-		s.Facts.Model.Set(speedmatrix.ModelMaxLength, s.Model.MaxLength, "GET /v1/models")
+		s.Facts.Model.Set(speedmatrix.ModelMaxLength, s.Model.MaxLength, sourceModels)
 	}
+	s.readRoutes(ctx)
+}
+
+// readMetricNames finds which of the engine's figures can be read, and says why when it should
+// have some and none can.
+func (s *Server) readMetricNames(ctx context.Context, w *sight) {
+	names := s.engine.metrics
+	if names.route != "" {
+		w.metrics, w.metricsErr = s.http.metricsAt(ctx, names.route)
+	}
+	s.metrics = names.present(w.metrics)
+	if names.running == "" || s.metrics.running != "" {
+		return
+	}
+	why := "they are not there"
+	if w.metricsErr != nil {
+		why = w.metricsErr.Error()
+	}
+	if s.engine.metricsBy != "" {
+		why += "; the server has them with " + s.engine.metricsBy
+	}
+	s.warn("no_metrics", "the server's own figures cannot be read from GET %s (%s): queues and its own counts stay unknown", names.at(), why)
 }
 
 func stated(facts speedmatrix.Facts) speedmatrix.Facts {
@@ -138,6 +167,7 @@ func (s *Server) conclude() {
 	if s.Kind == KindLlamaCpp {
 		s.limitSlots()
 	}
+	s.drainFact()
 }
 
 func (s *Server) warn(code, message string, args ...any) {
@@ -277,7 +307,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func newLoad(s *Server) (*load.Client, error) {
 	return load.New(load.Options{
 		BaseURL: s.Base, Dialect: s.Dialect, Header: s.options.Header, TLS: s.options.TLS,
-		Dial: s.options.Dial, Clock: s.options.Clock, Hide: s.options.Hide,
+		Dial: boundedDial(s.options.Dial), Clock: s.options.Clock, Hide: s.options.Hide,
 		Limits: load.Limits{Connect: connectLimit, Header: trialLimit, Idle: time.Minute},
 	})
 }

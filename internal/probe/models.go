@@ -22,9 +22,12 @@ type listedModel struct {
 	ContextLength    int     `json:"context_length"`
 	ContextWindow    int     `json:"context_window"`
 	MaxContextLength int     `json:"max_context_length"`
+	MaxInputTokens   int     `json:"max_input_tokens"`
 	Meta             struct {
 		ContextPerSlot int     `json:"n_ctx"`
+		Trained        int     `json:"n_ctx_train"`
 		Parameters     float64 `json:"n_params"`
+		FileType       string  `json:"ftype"`
 	} `json:"meta"`
 }
 
@@ -33,10 +36,14 @@ type listedModel struct {
 func readModels(a *answer) (models []Model, ok bool) {
 	listed, ok := listedModels(a)
 	for _, m := range listed {
-		models = append(models, Model{
-			Name: m.ID, Root: m.Root, Owner: m.OwnedBy, Adapter: m.Parent != nil && *m.Parent != "",
-			MaxLength: max(m.MaxModelLen, m.ContextLength, m.ContextWindow, m.MaxContextLength, m.Meta.ContextPerSlot),
-		})
+		one := Model{
+			Name: m.ID, Root: m.Root, Owner: m.OwnedBy,
+			MaxLength: max(m.MaxModelLen, m.ContextLength, m.ContextWindow, m.MaxContextLength, m.MaxInputTokens, m.Meta.ContextPerSlot),
+		}
+		if m.Parent != nil {
+			one.Base, one.Adapter = *m.Parent, *m.Parent != ""
+		}
+		models = append(models, one)
 	}
 	return models, ok
 }
@@ -72,7 +79,7 @@ func (s *Server) chooseModel(ctx context.Context) error {
 		}
 	}
 	// A hosted service may serve names that it does not list: the trial decides.
-	if len(s.Models) > 0 && s.Kind != KindOpenAI {
+	if len(s.Models) > 0 && !s.engine.open {
 		return s.unknownModel(want, nil)
 	}
 	s.Model = Model{Name: want}
@@ -87,9 +94,9 @@ func (s *Server) chooseUnnamed(ctx context.Context) error {
 		return nil
 	case len(s.Models) == 0:
 		return fail(speedmatrix.KindUsage, "Name the model: --model NAME.", "the server at %s lists no models", s.Base)
-	case s.Kind == KindOllama:
-		if loaded := s.ollamaLoaded(ctx); len(loaded) == 1 {
-			if i := slices.IndexFunc(s.Models, func(m Model) bool { return m.Name == loaded[0].Name }); i >= 0 {
+	case s.engine.inUse != nil:
+		if loaded := s.engine.inUse(ctx, s); len(loaded) == 1 {
+			if i := slices.IndexFunc(s.Models, func(m Model) bool { return m.Name == loaded[0] }); i >= 0 {
 				s.Model = s.Models[i]
 				return nil
 			}
@@ -104,7 +111,7 @@ func (s *Server) chooseUnnamed(ctx context.Context) error {
 
 // oneUnderManyNames: engines that load one model may serve it by several names.
 func (s *Server) oneUnderManyNames(models []Model) bool {
-	return s.Kind != KindOpenAI && models[0].Root != "" &&
+	return !s.engine.open && models[0].Root != "" &&
 		!slices.ContainsFunc(models, func(m Model) bool { return m.Root != models[0].Root })
 }
 

@@ -21,18 +21,6 @@ import (
 	"speedmatrix/internal/stamp"
 )
 
-// Kind is the kind of engine behind an endpoint.
-type Kind string
-
-// The kinds that are told apart; every other server with OpenAI's routes is KindOpenAI.
-const (
-	KindVLLM     Kind = "vLLM"
-	KindLlamaCpp Kind = "llama.cpp"
-	KindSGLang   Kind = "SGLang"
-	KindOllama   Kind = "Ollama"
-	KindOpenAI   Kind = "OpenAI-compatible"
-)
-
 // Options say which server to look at, and how.
 type Options struct {
 	// URL may lack the scheme, and may end in /v1 or in a route; "" looks at the usual local ports.
@@ -78,8 +66,9 @@ type Model struct {
 	Name, Root, Owner string
 	// MaxLength is the greatest prompt + output in tokens; 0 unknown.
 	MaxLength int
-	// Adapter marks a model that is an adapter of another one.
+	// Adapter marks a model that is an adapter of another one, Base.
 	Adapter bool
+	Base    string
 }
 
 // Server is a server that was looked at. Its methods may be called from several
@@ -104,13 +93,18 @@ type Server struct {
 	Habits    speedmatrix.Habits
 	// Params is what a request may carry: the options that the server took in the trials, and the model.
 	Params   dialect.Params
+	// APIs are the completion endpoints that were found, by the names of their dialects; nil is unknown.
+	APIs     []string
 	Warnings []speedmatrix.Warning
 
 	options Options
+	engine  engine
 	http    *caller
 	load    *load.Client
 	metrics metricNames
 	slots   slotCounter
 	counter *tokenCounter
 	sent    atomic.Int32 // requests sent by this package: numbers them
+	// trialsUntil is when the trials end; zero while there are none.
+	trialsUntil time.Time
 }

@@ -18,17 +18,11 @@ type metricNames struct {
 	drafts, accepted                       string
 	// live says that generated moves while a request runs, not only at its end.
 	live bool
-	// where restricts the sums: some engines repeat a figure for each of their processes.
+	// route is where they are; "" is /metrics.
+	route string
+	// once restricts the sums, where it occurs: some engines repeat a figure for each of their processes.
+	once  metricstext.Label
 	where []metricstext.Label
-}
-
-var vllmMetrics = metricNames{
-	running: "vllm:num_requests_running", waiting: "vllm:num_requests_waiting",
-	kvUsage: "vllm:kv_cache_usage_perc", preemptions: "vllm:num_preemptions_total",
-	generated: "vllm:generation_tokens_total", prompted: "vllm:prompt_tokens_total",
-	hits: "vllm:prefix_cache_hits_total", queries: "vllm:prefix_cache_queries_total",
-	drafts: "vllm:spec_decode_num_drafts_total", accepted: "vllm:spec_decode_num_accepted_tokens_total",
-	live: true,
 }
 
 // olderVLLM gives the names that vLLM used before, where the newer are missing.
@@ -38,32 +32,13 @@ var olderVLLM = map[string]string{
 	"vllm:prefix_cache_queries_total": "vllm:gpu_prefix_cache_queries_total",
 }
 
-// sglangMetrics: SGLang counts the tokens of a request when it ends.
-var sglangMetrics = metricNames{
-	running: "sglang:num_running_reqs", waiting: "sglang:num_queue_reqs", kvUsage: "sglang:token_usage",
-	generated: "sglang:generation_tokens_total", prompted: "sglang:prompt_tokens_total",
-}
+// at is the route of the figures.
+func (n *metricNames) at() string { return orText(n.route, "/metrics") }
 
-// llamaMetrics: the requests that run, and the tokens so far, come live from /slots.
-var llamaMetrics = metricNames{
-	running: "llamacpp:requests_processing", waiting: "llamacpp:requests_deferred",
-	generated: "llamacpp:tokens_predicted_total", prompted: "llamacpp:prompt_tokens_total",
-	drafts: "llamacpp:spec_decode_num_drafts_total", accepted: "llamacpp:spec_decode_num_accepted_tokens_total",
-}
-
-// metricNamesOf gives the names of those figures that are in the scrape.
-func metricNamesOf(kind Kind, seen metricstext.Families) metricNames {
-	var n metricNames
-	switch kind {
-	case KindVLLM:
-		n = vllmMetrics
-	case KindSGLang:
-		n = sglangMetrics
-		if _, ok := seen.Sum(n.running, metricstext.Label{Name: "tp_rank", Value: "0"}); ok {
-			n.where = []metricstext.Label{{Name: "tp_rank", Value: "0"}}
-		}
-	case KindLlamaCpp:
-		n = llamaMetrics
+// present gives the names of those figures that are in the scrape.
+func (n metricNames) present(seen metricstext.Families) metricNames {
+	if _, ok := seen.Sum(n.running, n.once); ok && n.once.Name != "" {
+		n.where = []metricstext.Label{n.once}
 	}
 	for _, name := range n.all() {
 		if _, ok := seen.Sum(*name); ok {
@@ -144,7 +119,7 @@ func (s *Server) Scrape(ctx context.Context) speedmatrix.ServerRow {
 var errNoFigures = errors.New("this server publishes no figures")
 
 func (s *Server) scrapeMetrics(ctx context.Context, row *speedmatrix.ServerRow) error {
-	seen, err := s.http.metrics(ctx)
+	seen, err := s.http.metricsAt(ctx, s.metrics.at())
 	if err != nil {
 		return err
 	}
@@ -166,7 +141,7 @@ func (s *Server) scrapeMetrics(ctx context.Context, row *speedmatrix.ServerRow) 
 	row.Drafts = read(seen.Sum, n.drafts)
 	row.DraftsAccepted = read(seen.Sum, n.accepted)
 	if row.Running == nil && n.running != "" {
-		return fmt.Errorf("/metrics: %s is missing", n.running)
+		return fmt.Errorf("%s: %s is missing", n.at(), n.running)
 	}
 	return nil
 }

@@ -1,6 +1,33 @@
 package probe
 
-import "speedmatrix"
+import (
+	"context"
+
+	"speedmatrix"
+	"speedmatrix/internal/metricstext"
+)
+
+// sglang answers with all of its arguments and what came of them; the older name of the
+// route is asked too.
+func sglang() engine {
+	return engine{
+		kind: KindSGLang, routes: []string{"/get_server_info", "/server_info"}, ignoresEOS: true,
+		metrics: sglangMetrics, metricsBy: "--enable-metrics",
+		is:   func(w *sight) bool { a, _ := w.sglang(); return a != nil },
+		read: func(ctx context.Context, s *Server, w *sight) { s.readSGLang(ctx, w) },
+		tokenizers: func(s *Server) []tokenCounter {
+			return []tokenCounter{s.plainTokenizer()}
+		},
+	}
+}
+
+// sglangMetrics: SGLang counts the tokens of a request when it ends. Every process of a
+// tensor-parallel group repeats the figures.
+var sglangMetrics = metricNames{
+	running: "sglang:num_running_reqs", waiting: "sglang:num_queue_reqs", kvUsage: "sglang:token_usage",
+	generated: "sglang:generation_tokens_total", prompted: "sglang:prompt_tokens_total",
+	once: metricstext.Label{Name: "tp_rank", Value: "0"},
+}
 
 // sglangConfig is SGLang's /get_server_info (newer: /server_info): its arguments with
 // what came of them.
@@ -9,29 +36,100 @@ type sglangConfig struct {
 	ModelPath    *string  `json:"model_path"`
 	Quantization *string  `json:"quantization"`
 	Revision     *string  `json:"revision"`
+	DType        *string  `json:"dtype"`
 	Length       *int     `json:"context_length"`
+	MaxPrompt    *int     `json:"max_req_input_len"`
 	Tokens       *float64 `json:"max_total_num_tokens"`
 	Running      *int     `json:"max_running_requests"`
+	Queued       *int     `json:"max_queued_requests"`
 	Page         *int     `json:"page_size"`
 	KVType       *string  `json:"kv_cache_dtype"`
 	NoRadix      *bool    `json:"disable_radix_cache"`
 	Chunk        *int     `json:"chunked_prefill_size"`
 	Attention    *string  `json:"attention_backend"`
+	Policy       *string  `json:"schedule_policy"`
+	Interval     *int     `json:"stream_interval"`
+	NoOverlap    *bool    `json:"disable_overlap_schedule"`
 	DataParallel *int     `json:"dp_size"`
+	Tensor       *int     `json:"tp_size"`
+	Pipeline     *int     `json:"pp_size"`
+	Expert       *int     `json:"ep_size"`
+
+	Speculative       optional[string] `json:"speculative_algorithm"`
+	SpeculativeTokens int              `json:"speculative_num_draft_tokens"`
+
+	// States are one for each data-parallel rank.
+	States []struct {
+		Running *int `json:"effective_max_running_requests_per_dp"`
+		Memory  struct {
+			Tokens *float64 `json:"token_capacity"`
+		} `json:"memory_usage"`
+	} `json:"internal_states"`
 }
 
-// readSGLang takes the engine's own account. Tokens and running limit are those of one
-// data-parallel rank and are summed over the ranks.
-func (s *Server) readSGLang(w *sight) {
-	const source = "GET /get_server_info"
+// sglang gives the answer with SGLang's own key, and its route.
+func (w *sight) sglang() (a *answer, source string) {
+	for _, route := range []string{"/get_server_info", "/server_info"} {
+		var info struct {
+			Tokens *float64 `json:"max_total_num_tokens"`
+		}
+		if a := w.get(route); a.decode(&info) && info.Tokens != nil {
+			return a, "GET " + route
+		}
+	}
+	return nil, ""
+}
+
+// readSGLang takes the engine's own account.
+func (s *Server) readSGLang(_ context.Context, w *sight) {
+	a, source := w.sglang()
 	var c sglangConfig
-	if !w.sglang.decode(&c) {
+	if !a.decode(&c) {
 		return
 	}
 	engine, model := s.Facts.Engine, s.Facts.Model
-	engine.Set(speedmatrix.EngineName, string(KindSGLang), source)
-	engine.Set(speedmatrix.EngineRepository, "github.com/sgl-project/sglang", source)
-	setKnown(engine, speedmatrix.EngineVersion, c.Version, source)
+	s.nameEngine(KindSGLang, "github.com/sgl-project/sglang", source)
+	if c.Version != nil {
+		s.setVersion(*c.Version, source)
+	}
+	s.readSGLangLimits(&c, source)
+	if c.KVType != nil && *c.KVType != "auto" {
+		engine.Set(speedmatrix.EngineKVType, *c.KVType, source)
+	}
+	if c.NoRadix != nil {
+		engine.Set(speedmatrix.EnginePrefixCaching, !*c.NoRadix, source)
+	}
+	if c.NoOverlap != nil {
+		engine.Set(speedmatrix.EngineAsyncScheduling, !*c.NoOverlap, source)
+	}
+	setKnown(engine, speedmatrix.EngineAttention, c.Attention, source)
+	setKnown(engine, speedmatrix.EngineSchedulingPolicy, c.Policy, source)
+	setKnown(engine, speedmatrix.EngineStreamInterval, c.Interval, source)
+	setKnown(engine, speedmatrix.EngineTensorParallel, c.Tensor, source)
+	setKnown(engine, speedmatrix.EnginePipelineParallel, c.Pipeline, source)
+	setKnown(engine, speedmatrix.EngineDataParallel, c.DataParallel, source)
+	setKnown(engine, speedmatrix.EngineExpertParallel, c.Expert, source)
+	switch spec := c.Speculative; {
+	case spec.value != nil && *spec.value != "":
+		engine.Set(speedmatrix.EngineSpeculative, speculation(*spec.value, c.SpeculativeTokens), source)
+	case spec.there:
+		engine.Set(speedmatrix.EngineSpeculative, "off", source)
+	}
+	if c.ModelPath != nil {
+		s.setModelName(*c.ModelPath, source)
+	}
+	setKnown(model, speedmatrix.ModelQuantization, c.Quantization, source)
+	setKnown(model, speedmatrix.ModelRevision, c.Revision, source)
+	if c.DType != nil && *c.DType != "auto" {
+		model.Set(speedmatrix.ModelDType, *c.DType, source)
+	}
+}
+
+// readSGLangLimits: the cache is that of one data-parallel rank, and the same in each. So is
+// the running limit in the states; the argument of that name is for all ranks together, and
+// a wish: what came of it may be less.
+func (s *Server) readSGLangLimits(c *sglangConfig, source string) {
+	engine, model := s.Facts.Engine, s.Facts.Model
 	ranks := 1
 	if c.DataParallel != nil {
 		ranks = max(*c.DataParallel, 1)
@@ -39,25 +137,24 @@ func (s *Server) readSGLang(w *sight) {
 	if c.Tokens != nil && *c.Tokens > 0 {
 		engine.Set(speedmatrix.EngineKVTokens, int(*c.Tokens)*ranks, source)
 	}
+	if len(c.States) > 0 && c.States[0].Memory.Tokens != nil && *c.States[0].Memory.Tokens > 0 {
+		engine.Set(speedmatrix.EngineKVTokens, int(*c.States[0].Memory.Tokens)*ranks, source+" internal_states")
+	}
+	if len(c.States) > 0 && c.States[0].Running != nil && *c.States[0].Running > 0 {
+		engine.Set(speedmatrix.EngineRunningLimit, *c.States[0].Running*ranks, source+" internal_states")
+	}
 	if c.Running != nil && *c.Running > 0 {
-		engine.Set(speedmatrix.EngineRunningLimit, *c.Running*ranks, source)
+		engine.Set(speedmatrix.EngineRunningLimit, *c.Running, source)
 	}
+	setKnown(engine, speedmatrix.EngineQueueLimit, c.Queued, source)
 	setKnown(engine, speedmatrix.EngineKVBlockTokens, c.Page, source)
-	if c.KVType != nil && *c.KVType != "auto" {
-		engine.Set(speedmatrix.EngineKVType, *c.KVType, source)
+	if c.Chunk != nil {
+		engine.Set(speedmatrix.EngineChunkedPrefill, *c.Chunk > 0, source)
+		if *c.Chunk > 0 {
+			engine.Set(speedmatrix.EngineStepTokens, *c.Chunk, source)
+		}
 	}
-	if c.NoRadix != nil {
-		engine.Set(speedmatrix.EnginePrefixCaching, !*c.NoRadix, source)
-	}
-	if c.Chunk != nil && *c.Chunk > 0 {
-		engine.Set(speedmatrix.EngineStepTokens, *c.Chunk, source)
-	}
-	setKnown(engine, "attention_backend", c.Attention, source)
-	if c.ModelPath != nil {
-		s.setModelName(*c.ModelPath, source)
-	}
-	setKnown(model, speedmatrix.ModelQuantization, c.Quantization, source)
-	setKnown(model, speedmatrix.ModelRevision, c.Revision, source)
+	setKnown(model, speedmatrix.ModelMaxPrompt, c.MaxPrompt, source)
 	if s.Model.MaxLength == 0 {
 		setKnown(model, speedmatrix.ModelMaxLength, c.Length, source)
 	}

@@ -40,10 +40,11 @@ type slotSeen struct {
 
 // slotState is one entry of /slots. A slot that was never used has no task.
 type slotState struct {
-	ID         int             `json:"id"`
-	Processing bool            `json:"is_processing"`
-	Task       *int            `json:"id_task"`
-	Next       json.RawMessage `json:"next_token"`
+	ID          int             `json:"id"`
+	Processing  bool            `json:"is_processing"`
+	Speculative *bool           `json:"speculative"`
+	Task        *int            `json:"id_task"`
+	Next        json.RawMessage `json:"next_token"`
 }
 
 // decoded is the number of tokens generated in the slot's task. Newer servers give a

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
@@ -80,33 +81,53 @@ func (s *Server) findTokenizer(ctx context.Context, short, long int) {
 
 // tokenizers are the endpoints worth trying, the most exact first.
 func (s *Server) tokenizers() []tokenCounter {
-	chat := s.Dialect.Name() == dialect.Chat().Name()
-	vllm := tokenCounter{name: "POST /tokenize", prompt: s.tokenizePrompt, text: s.tokenizeText}
-	if chat {
-		vllm.prompt = s.tokenizeMessages
+	if s.engine.tokenizers == nil {
+		return nil
 	}
-	plain := tokenCounter{name: "POST /tokenize", prompt: s.tokenizePrompt, text: s.tokenizeText}
-	llama := []tokenCounter{{name: "POST /tokenize", prompt: s.llamaPrompt, text: s.llamaText}}
-	if chat {
-		llama = []tokenCounter{
+	return s.engine.tokenizers(s)
+}
+
+// chats says whether prompts go through the server's chat template.
+func (s *Server) chats() bool { return s.Dialect.Name() != dialect.Completions().Name() }
+
+// vllmTokenizer applies the chat template as a chat request does.
+func (s *Server) vllmTokenizer() tokenCounter {
+	c := s.plainTokenizer()
+	if s.chats() {
+		c.prompt = s.tokenizeMessages
+	}
+	return c
+}
+
+// plainTokenizer counts the text; what a template adds to it is found by comparison.
+func (s *Server) plainTokenizer() tokenCounter {
+	return tokenCounter{name: "POST /tokenize", prompt: s.tokenizePrompt, text: s.tokenizeText}
+}
+
+func (s *Server) llamaTokenizers() []tokenCounter {
+	if s.chats() {
+		return []tokenCounter{
 			{name: "POST /v1/chat/completions/input_tokens", prompt: s.llamaInputTokens, text: s.llamaText},
 			{name: "POST /apply-template, /tokenize", prompt: s.llamaTemplate, text: s.llamaText},
 		}
 	}
-	switch s.Kind {
-	case KindVLLM:
-		return []tokenCounter{vllm}
-	case KindSGLang:
-		return []tokenCounter{plain}
-	case KindLlamaCpp:
-		return llama
-	case KindOllama:
-		return nil
+	return []tokenCounter{{name: "POST /tokenize", prompt: s.llamaPrompt, text: s.llamaText}}
+}
+
+func (s *Server) tgiTokenizers() []tokenCounter {
+	list := []tokenCounter{{name: "POST /tokenize", prompt: s.tgiTokenize, text: s.tgiTokenize}}
+	if s.chats() {
+		list = append([]tokenCounter{{name: "POST /chat_tokenize", prompt: s.tgiChat, text: s.tgiTokenize}}, list...)
 	}
-	if s.Hosted {
-		return []tokenCounter{vllm}
-	}
-	return append([]tokenCounter{vllm}, llama...)
+	return list
+}
+
+func (s *Server) tgiTokenize(ctx context.Context, text string) (int, error) {
+	return s.askTokens(ctx, "/tokenize", map[string]any{"inputs": text})
+}
+
+func (s *Server) tgiChat(ctx context.Context, prompt string) (int, error) {
+	return s.askTokens(ctx, "/chat_tokenize", map[string]any{"model": s.Model.Name, "messages": s.messages(prompt)})
 }
 
 func (s *Server) messages(prompt string) []map[string]string {
@@ -158,26 +179,44 @@ func (s *Server) llamaText(ctx context.Context, text string) (int, error) {
 	return s.askTokens(ctx, "/tokenize", map[string]any{"content": text})
 }
 
+// shortBody is a request to count that is answered at once, or by a server that is stuck.
+const shortBody = 16 << 10
+
 // askTokens reads a count in any of the shapes that the engines give it.
 func (s *Server) askTokens(ctx context.Context, route string, body map[string]any) (int, error) {
-	a, err := s.http.do(ctx, call{route: route, body: body, limit: tokenizeLimit, most: tokenizeMost})
+	data, err := json.Marshal(body)
+	if err != nil {
+		return 0, fmt.Errorf("encode the body of %s: %w", route, err)
+	}
+	limit := tokenizeLimit
+	if len(data) <= shortBody {
+		limit = callLimit
+	}
+	a, err := s.http.do(ctx, call{route: route, body: rawJSON(data), limit: limit, most: tokenizeMost})
 	if err != nil {
 		return 0, err
+	}
+	if a.status != http.StatusOK {
+		return 0, &statusError{route: route, status: a.status, words: a.words()}
 	}
 	var counted struct {
 		Count       *int              `json:"count"`
 		InputTokens *int              `json:"input_tokens"`
 		Tokens      []json.RawMessage `json:"tokens"`
+		Chat        []json.RawMessage `json:"tokenize_response"`
 	}
+	var list []json.RawMessage
 	switch ok := a.decode(&counted); {
-	case !ok:
-		return 0, &statusError{route: route, status: a.status, words: a.words()}
-	case counted.Count != nil:
+	case ok && counted.Count != nil:
 		return *counted.Count, nil
-	case counted.InputTokens != nil:
+	case ok && counted.InputTokens != nil:
 		return *counted.InputTokens, nil
-	case counted.Tokens != nil:
+	case ok && counted.Tokens != nil:
 		return len(counted.Tokens), nil
+	case ok && counted.Chat != nil:
+		return len(counted.Chat), nil
+	case !ok && a.decode(&list):
+		return len(list), nil
 	}
 	return 0, fmt.Errorf("%s: no count of tokens in the answer", route)
 }

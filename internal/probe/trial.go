@@ -17,6 +17,8 @@ import (
 const (
 	// trialLimit bounds one trial: the first may load a model or compile kernels.
 	trialLimit = 3 * time.Minute
+	// trialsLimit bounds all of them together.
+	trialsLimit = 5 * time.Minute
 	// trialTokens is what a trial asks for: far more than its one-word answer needs.
 	trialTokens = 48
 	trialPrompt = "Answer with one word: what is the capital of France?"
@@ -65,6 +67,8 @@ var trialOptions = []option{
 
 // try sends the trial requests and sets Params and Habits.
 func (s *Server) try(ctx context.Context) error {
+	s.trialsUntil = time.Now().Add(trialsLimit)
+	defer func() { s.trialsUntil = time.Time{} }()
 	log, err := s.negotiate(ctx)
 	if err != nil {
 		return err
@@ -87,10 +91,26 @@ func (s *Server) try(ctx context.Context) error {
 		s.calibrate(ctx, log)
 	}
 	s.Habits.KeepsConnections = s.keepsConnections(ctx)
+	s.tryReuse(ctx)
+	s.tryCut(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if s.late() {
+		s.warn("trials_cut", "the server is so slow that not everything could be tried within %s", trialsLimit)
+	}
 	return nil
+}
+
+// late says whether the time for trials is used up.
+func (s *Server) late() bool { return !s.trialsUntil.IsZero() && !time.Now().Before(s.trialsUntil) }
+
+// trialTime is how long the next request may take.
+func (s *Server) trialTime() time.Duration {
+	if s.trialsUntil.IsZero() {
+		return trialLimit
+	}
+	return max(min(trialLimit, time.Until(s.trialsUntil)), 0)
 }
 
 // everything is a trial that asks for all that a server may take.
@@ -98,7 +118,7 @@ func (s *Server) everything() dialect.Params {
 	return dialect.Params{
 		Model: s.Model.Name, Prompt: trialPrompt, MaxTokens: trialTokens, Stream: true,
 		Temperature: s.options.Temperature, Extra: s.options.Extra,
-		IgnoreEOS: true, IncludeUsage: true, ContinuousUsage: true, TimingsPerToken: s.Kind == KindLlamaCpp,
+		IgnoreEOS: true, IncludeUsage: true, ContinuousUsage: true, TimingsPerToken: s.Kind == KindLlamaCpp || s.Facts.Engine.Text(speedmatrix.EngineName) == string(KindLlamaCpp),
 	}
 }
 
@@ -256,7 +276,7 @@ func (s *Server) send(ctx context.Context, purpose string, p dialect.Params) (*l
 	}
 	var log *load.Log
 	err = s.untilReady(ctx, func() (busy bool, words string, err error) {
-		limited, cancel := context.WithTimeout(ctx, trialLimit)
+		limited, cancel := context.WithTimeout(ctx, s.trialTime())
 		defer cancel()
 		log = client.Do(limited, load.Request{ID: s.sent.Add(1), Purpose: purpose, Body: body, PlannedNS: s.options.Clock.Now()})
 		if ctx.Err() != nil {
