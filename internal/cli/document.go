@@ -50,18 +50,23 @@ func (r *runner) newDocument(hardware speedmatrix.Facts, client speedmatrix.Clie
 	doc := &speedmatrix.Run{
 		Schema: speedmatrix.Schema, Tool: tool(), Origin: speedmatrix.OriginMeasured, StartedAt: now, Method: method,
 		Model: r.server.Facts.Model, Engine: r.server.Facts.Engine, Hardware: hardware, Client: client,
-		Server:   speedmatrix.Server{URL: r.server.Base.Redacted(), API: r.server.Dialect.Name(), SameMachine: r.server.SameMachine, Habits: r.server.Habits},
+		Server:   r.serverRecord(),
 		Warnings: append([]speedmatrix.Warning{}, r.server.Warnings...), Findings: []speedmatrix.Finding{}, Repeats: []speedmatrix.Repeat{},
-	}
-	if rtt := r.server.RoundTrip; rtt > 0 {
-		ms := float64(rtt) / 1e6
-		doc.Server.RoundTripMillis = &ms
 	}
 	if r.stated.launchCommand != "" {
 		doc.LaunchCommand = &speedmatrix.Fact{Value: r.stated.launchCommand, Source: speedmatrix.SourceUser}
 	}
 	doc.ID = runID(now, doc)
 	return doc
+}
+
+// serverRecord is what was found out about the endpoint itself.
+func (r *runner) serverRecord() speedmatrix.Server {
+	s := speedmatrix.Server{URL: r.server.Base.Redacted(), API: r.server.Dialect.Name(), SameMachine: r.server.SameMachine, Habits: r.server.Habits}
+	if rtt := r.server.RoundTrip; rtt > 0 {
+		s.RoundTripMillis = new(float64(rtt) / 1e6)
+	}
+	return s
 }
 
 // runID names a run: its time, the model, the hardware, and four letters.

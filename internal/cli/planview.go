@@ -13,7 +13,7 @@ func (r *runner) planView(plan *bench.Plan) report.PlanView {
 	s, facts := r.server, r.server.Facts
 	same := s.SameMachine
 	v := report.PlanView{
-		Engine: string(s.Kind), Version: facts.Engine.Text(speedmatrix.EngineVersion), URL: r.doc.Server.URL,
+		Engine: s.Title(), URL: r.doc.Server.URL,
 		Model: facts.Model.Text(speedmatrix.ModelName), ServedName: facts.Model.Text(speedmatrix.ModelServedName),
 		Quantization: facts.Model.Text(speedmatrix.ModelQuantization), MaxLength: s.MaxLength, KVTokens: s.KVTokens,
 		RunningLimit: s.RunningLimit, PrefixCaching: s.PrefixCaching, Machine: machineParts(r.doc.Hardware, same),

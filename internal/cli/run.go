@@ -130,13 +130,24 @@ func (r *runner) run(ctx context.Context) error {
 func complete(doc *speedmatrix.Run) bool { return doc.FinishedAt != nil && doc.Ended == "" }
 
 // prepare checks everything that needs no server.
-func (r *runner) prepare() (err error) {
-	r.clock = stamp.NewClock()
+func (r *runner) prepare() error {
 	if r.o.resume != "" {
 		if err := r.openResumed(); err != nil {
 			return err
 		}
 	}
+	if err := r.prepareLook(r.o.events); err != nil {
+		return err
+	}
+	if r.resumed {
+		return nil
+	}
+	return checkOutput(r.o.out)
+}
+
+// prepareLook checks everything that looking at a server needs; apart says that standard output is for programs.
+func (r *runner) prepareLook(apart bool) (err error) {
+	r.clock = stamp.NewClock()
 	if r.o.Settings, err = r.o.Complete(); err != nil {
 		return err
 	}
@@ -158,12 +169,7 @@ func (r *runner) prepare() (err error) {
 	if r.o.Salt == "" {
 		r.o.Salt = strings.ToLower(rand.Text()[:12])
 	}
-	if !r.resumed {
-		if err := checkOutput(r.o.out); err != nil {
-			return err
-		}
-	}
-	r.show = newProgress(r.env, r.o.events)
+	r.show = newProgress(r.env, apart)
 	return nil
 }
 

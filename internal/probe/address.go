@@ -128,8 +128,11 @@ func ours(ip netip.Addr) bool {
 	return false
 }
 
-// roundTripLimit bounds the measuring of the round trip.
-const roundTripLimit = 5 * time.Second
+// The bounds of measuring the round trip: its time, and the answer of a small route.
+const (
+	roundTripLimit = 5 * time.Second
+	pingMost       = 64 << 10
+)
 
 // measureRoundTrip takes the median of 9 GETs of a small route on connections already open; 0
 // when the server keeps none open.
@@ -137,7 +140,7 @@ func (s *Server) measureRoundTrip(ctx context.Context) {
 	var times []float64
 	begun := time.Now()
 	for i := 0; i < 12 && len(times) < 9 && time.Since(begun) < roundTripLimit; i++ {
-		a, err := s.http.get(ctx, orText(s.engine.ping, "/v1/models"))
+		a, err := s.http.do(ctx, call{route: orText(s.engine.ping, "/v1/models"), limit: lookLimit, most: pingMost})
 		if err != nil {
 			return
 		}

@@ -35,7 +35,7 @@ func (s *Server) tryCut(ctx context.Context) {
 	}
 	for since := time.Now(); ctx.Err() == nil; {
 		if running, waiting, known := s.Busy(ctx); known && running+waiting == 0 {
-			s.Facts.Engine.Set(speedmatrix.EngineAbort, "by closing the connection, within "+unit.Fine(time.Since(cut)), "tried")
+			s.Facts.Engine.Set(speedmatrix.EngineAbort, "by closing the connection, within "+unit.Fine(max(time.Since(cut).Round(cutPoll), cutPoll)), "tried")
 			return
 		}
 		if time.Since(since) >= cutLimit {
@@ -79,18 +79,25 @@ func (s *Server) cutOnceItRuns(ctx context.Context) (cut time.Time, ran bool) {
 	return cut, ran && (log == nil || log.Class == speedmatrix.RequestCut)
 }
 
-// tryReuse sends one prompt twice: cached tokens of the second show a prefix cache. None
-// show nothing, since a cache may keep whole blocks only.
+// tryReuse sends one prompt twice in a row: cached tokens of the second show a prefix cache.
+// None show nothing, since a cache may keep whole blocks only.
 func (s *Server) tryReuse(ctx context.Context) {
-	if _, known := s.Facts.Engine.Bool(speedmatrix.EnginePrefixCaching); known || !s.Habits.CachedTokens || s.late() {
+	if _, known := s.Facts.Engine.Bool(speedmatrix.EnginePrefixCaching); known || !s.Habits.CachedTokens {
 		return
 	}
-	again, err := s.send(ctx, "trial", s.request(longerPrompt(), 1))
-	if err != nil || again.Usage.Prompt <= 0 || again.Usage.Cached*2 < again.Usage.Prompt {
-		return
+	for range 2 {
+		if s.late() {
+			return
+		}
+		again, err := s.send(ctx, "trial", s.request(longerPrompt(), 1))
+		if err != nil {
+			return
+		}
+		if cached, prompt := again.Usage.Cached, again.Usage.Prompt; prompt > 0 && cached*2 > prompt {
+			s.Facts.Engine.Set(speedmatrix.EnginePrefixCaching, true, fmt.Sprintf("tried, %d of %d tokens", cached, prompt))
+			return
+		}
 	}
-	s.Facts.Engine.Set(speedmatrix.EnginePrefixCaching, true,
-		fmt.Sprintf("tried: %d of %d tokens of a repeated prompt", again.Usage.Cached, again.Usage.Prompt))
 }
 
 // drainFact says how it is seen that nothing runs any more.

@@ -55,12 +55,17 @@ func unreached(ctx context.Context, o Options, base string, err error) error {
 			"%s redirects to another host, %s, and is not followed there", base, away.to.Host)
 	case errors.As(err, &name):
 		return no("Check the spelling, or give an address instead of the name.", "no host has the name %q", name.Name)
+	case errors.As(err, &late) && late.began:
+		return no("It may be overloaded, or no LLM server. Check with: curl -m 10 "+base+"/v1/models",
+			"the server at %s is too slow: its list of models was not complete within %s", base, late.limit)
 	case errors.As(err, &late):
 		return no("It may be stuck, or still starting: its log says. Check with: curl -m 10 "+base+"/v1/models",
 			"the server at %s takes connections but sent no answer within %s", base, late.limit)
 	case timedOut(err):
 		return no("Check the address and the port, and whether a firewall stands between.",
 			"no LLM server at %s (the connection timed out)", base)
+	case strings.Contains(err.Error(), "response headers exceeded"):
+		return no(usualPlaces, "what answers at %s is no LLM server: it sends more than %d KiB of headers", base, headerMost>>10)
 	case strings.Contains(err.Error(), "malformed HTTP"):
 		return no(usualPlaces, "what listens at %s does not speak HTTP", base)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

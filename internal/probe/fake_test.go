@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"speedmatrix"
 	"speedmatrix/internal/memnet"
 )
 
@@ -24,8 +25,10 @@ type fake struct {
 	honours, everyUsage, finalUsage bool
 	timings, cached                 bool
 	template                        int           // tokens that the chat template adds
+	reused                          int           // tokens of a longer prompt that are said to be cached
 	first                           time.Duration // to the first token
 	empty                           bool          // tokens have no text
+	sign                            string        // system_fingerprint
 	refuse                          func(path string, body map[string]any) (status int, answer string)
 
 	mu     sync.Mutex
@@ -119,6 +122,9 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request, body map[string]an
 		fmt.Fprintf(w, "data: {%s%s}\n\n", f.choice(r.URL.Path, i), f.extra(body, options, i+1))
 		w.(http.Flusher).Flush()
 		<-time.After(time.Millisecond)
+		if r.Context().Err() != nil {
+			return
+		}
 	}
 	fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"text\":\"\",\"finish_reason\":%q}]}\n\n", reason)
 	if final, _ := options["include_usage"].(bool); final && f.finalUsage {
@@ -140,6 +146,9 @@ func (f *fake) choice(path string, i int) string {
 
 // extra is what an event carries beside its text.
 func (f *fake) extra(body, options map[string]any, n int) string {
+	if f.sign != "" {
+		return fmt.Sprintf(`,"system_fingerprint":%q`, f.sign)
+	}
 	if on, _ := options["continuous_usage_stats"].(bool); on && f.everyUsage {
 		return "," + f.usage(body, n)
 	}
@@ -156,7 +165,11 @@ func (f *fake) usage(body map[string]any, n int) string {
 	}
 	details := ""
 	if f.cached {
-		details = `,"prompt_tokens_details":{"cached_tokens":0}`
+		cached := 0
+		if prompt > f.reused {
+			cached = f.reused
+		}
+		details = fmt.Sprintf(`,"prompt_tokens_details":{"cached_tokens":%d}`, cached)
 	}
 	return fmt.Sprintf(`"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d%s}`, prompt, prompt+n, n, details)
 }
@@ -247,6 +260,16 @@ func found(t *testing.T, n *memnet.Network, f http.Handler, change func(*Options
 		t.Fatalf("look: %v", err)
 	}
 	return s
+}
+
+// has fails the test where a fact has another value; "" is a fact that must not be there.
+func has(t *testing.T, facts speedmatrix.Facts, want map[string]string) {
+	t.Helper()
+	for key, value := range want {
+		if got := facts.Text(key); got != value {
+			t.Errorf("%s = %q (%s), want %q", key, got, facts[key].Source, value)
+		}
+	}
 }
 
 // warned says whether a warning of that code was given.

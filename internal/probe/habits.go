@@ -165,22 +165,28 @@ func (s *Server) measureTemplate(ctx context.Context, prompted int) {
 // to the end of an answer whose one token has none (a marker of reasoning). Two requests
 // never have the same prompt. The error is the server's refusal or failure in its words.
 func (s *Server) Ping(ctx context.Context) (ttft time.Duration, err error) {
-	prompt := fmt.Sprintf("%d: say yes.", s.sent.Load()+1)
+	ttft, _, err = s.TimePrompt(ctx, fmt.Sprintf("%d: say yes.", s.sent.Load()+1))
+	return ttft, err
+}
+
+// TimePrompt times a request for one token as Ping does, for a prompt of any length; tokens
+// is the prompt's as the server counted them, 0 if it does not say.
+func (s *Server) TimePrompt(ctx context.Context, prompt string) (ttft time.Duration, tokens int, err error) {
 	log, err := s.send(ctx, "ping", s.request(prompt, 1))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := s.refused(log); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	came := log.FirstNS
 	if came == 0 {
 		came = log.EndedNS
 	}
 	if log.Class == speedmatrix.RequestFailed && log.Failure != load.FailureEmpty || came == 0 || log.WrittenNS == 0 {
-		return 0, fail(speedmatrix.KindNoServer, "Look at the server's log.", "a request for one token to %s failed (%s)", s.Base, failureOf(log))
+		return 0, 0, fail(speedmatrix.KindNoServer, "Look at the server's log.", "a request for one token to %s failed (%s)", s.Base, failureOf(log))
 	}
-	return time.Duration(came - log.WrittenNS), nil
+	return time.Duration(came - log.WrittenNS), max(log.Usage.Prompt, 0), nil
 }
 
 // keepsConnections says whether a connection serves again after a streamed answer. Some

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"speedmatrix"
+	"speedmatrix/internal/unit"
 )
 
 const sourceProps = "GET /props"
@@ -126,7 +127,7 @@ func (s *Server) limitSlots() {
 	case product <= s.KVTokens:
 		s.KVTokens = product
 	case s.KVTokens == 0:
-		s.warn("kv_unknown", "llama.cpp does not say whether its %d slots share one KV cache of %d tokens or have one each; "+
-			"say --state engine.%s=N to plan with it", s.RunningLimit, perSlot, speedmatrix.EngineKVTokens)
+		s.warn("kv_unknown", "llama.cpp does not say whether its %d slots share one KV cache of %s tokens or have one each; "+
+			"say --state engine.%s=N to plan with it", s.RunningLimit, unit.Count(perSlot), speedmatrix.EngineKVTokens)
 	}
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"strings"
 	"testing"
 
 	"speedmatrix"
@@ -151,20 +152,26 @@ func TestRoutesThatAnswerEverythingAreNoEngine(t *testing.T) {
 
 func TestSGLangIsFoundByItsInfo(t *testing.T) {
 	const info = `{"version":"0.5.4","model_path":"/data/qwen","max_total_num_tokens":100000,"max_running_requests":64,"context_length":32768,
-		"page_size":16,"kv_cache_dtype":"fp8_e5m2","disable_radix_cache":false,"dp_size":2,"chunked_prefill_size":8192,"quantization":null}`
+		"page_size":16,"kv_cache_dtype":"fp8_e5m2","disable_radix_cache":false,"dp_size":2,"tp_size":4,"chunked_prefill_size":8192,"quantization":null,
+		"speculative_algorithm":"EAGLE","speculative_num_draft_tokens":4,"attention_backend":"flashinfer",
+		"internal_states":[{"effective_max_running_requests_per_dp":30,"memory_usage":{"token_capacity":100000}},{"effective_max_running_requests_per_dp":30}]}`
 	for _, route := range []string{"/get_server_info", "/server_info"} {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			f := newFake().get(route, info).get("/v1/models", listPlain).get("/version", `{"version":"x"}`)
+			f := newFake().get(route, info).get("/v1/models", strings.Replace(listPlain, "someone", "sglang", 1)).get("/version", `{"version":"x"}`)
 			f.honours = true
 			f.get("/metrics", "sglang:num_running_reqs{tp_rank=\"0\"} 3\nsglang:num_running_reqs{tp_rank=\"1\"} 3\n"+
 				"sglang:num_queue_reqs{tp_rank=\"0\"} 1\nsglang:generation_tokens_total 99\n")
 			s := found(t, n, f, nil)
-			if s.Kind != KindSGLang || s.KVTokens != 200000 || s.RunningLimit != 128 || s.MaxLength != 32768 || s.KVBlockTokens != 16 {
+			if s.Kind != KindSGLang || s.KVTokens != 200000 || s.RunningLimit != 60 || s.MaxLength != 32768 || s.KVBlockTokens != 16 {
 				t.Errorf("%s, KV %d, running %d, length %d, block %d", s.Kind, s.KVTokens, s.RunningLimit, s.MaxLength, s.KVBlockTokens)
 			}
 			if s.PrefixCaching == nil || !*s.PrefixCaching || !s.Habits.IgnoresEOS {
 				t.Errorf("prefix caching %v, habits %+v", s.PrefixCaching, s.Habits)
 			}
+			has(t, s.Facts.Engine, map[string]string{
+				speedmatrix.EngineTensorParallel: "4", speedmatrix.EngineDataParallel: "2", speedmatrix.EngineSpeculative: "eagle, 4 tokens",
+				speedmatrix.EngineAttention: "flashinfer", speedmatrix.EngineStepTokens: "8192", speedmatrix.EngineKVType: "fp8_e5m2",
+			})
 			running, waiting, known := s.Busy(t.Context())
 			if running != 3 || waiting != 1 || !known || s.LiveCounter() {
 				t.Errorf("busy %v, %v, %v; live %v", running, waiting, known, s.LiveCounter())

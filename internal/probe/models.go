@@ -93,7 +93,7 @@ func (s *Server) chooseUnnamed(ctx context.Context) error {
 		s.Model = own[0]
 		return nil
 	case len(s.Models) == 0:
-		return fail(speedmatrix.KindUsage, "Name the model: --model NAME.", "the server at %s lists no models", s.Base)
+		return fail(speedmatrix.KindUsage, "Name the model: --model NAME.", "the server at %s lists no models that can be read", s.Base)
 	case s.engine.inUse != nil:
 		if loaded := s.engine.inUse(ctx, s); len(loaded) == 1 {
 			if i := slices.IndexFunc(s.Models, func(m Model) bool { return m.Name == loaded[0] }); i >= 0 {

@@ -92,7 +92,7 @@ type Server struct {
 	RoundTrip time.Duration
 	Habits    speedmatrix.Habits
 	// Params is what a request may carry: the options that the server took in the trials, and the model.
-	Params   dialect.Params
+	Params dialect.Params
 	// APIs are the completion endpoints that were found, by the names of their dialects; nil is unknown.
 	APIs     []string
 	Warnings []speedmatrix.Warning

@@ -63,7 +63,7 @@ func (s *Server) openAPI(ctx context.Context) (routes []string) {
 	if s.Hosted {
 		return nil
 	}
-	a, err := s.http.get(ctx, "/openapi.json")
+	a, err := s.http.do(ctx, call{route: "/openapi.json", limit: callLimit})
 	var described struct {
 		Paths map[string]json.RawMessage `json:"paths"`
 	}

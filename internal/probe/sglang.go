@@ -7,19 +7,26 @@ import (
 	"speedmatrix/internal/metricstext"
 )
 
-// sglang answers with all of its arguments and what came of them; the older name of the
-// route is asked too.
+// sglang answers with all of its arguments and what came of them. The newer name of the route
+// is asked only once the kind is known: it is vLLM's too, which collects for seconds what it
+// answers there, and answers nothing else meanwhile.
 func sglang() engine {
 	return engine{
-		kind: KindSGLang, routes: []string{"/get_server_info", "/server_info"}, ignoresEOS: true,
+		kind: KindSGLang, routes: []string{sglangOld}, ignoresEOS: true,
 		metrics: sglangMetrics, metricsBy: "--enable-metrics",
-		is:   func(w *sight) bool { a, _ := w.sglang(); return a != nil },
+		is:   func(w *sight) bool { return isSGLang(w.get(sglangOld)) || w.owned("sglang") || w.metrics.Has("sglang:") },
 		read: func(ctx context.Context, s *Server, w *sight) { s.readSGLang(ctx, w) },
 		tokenizers: func(s *Server) []tokenCounter {
 			return []tokenCounter{s.plainTokenizer()}
 		},
 	}
 }
+
+// The names of SGLang's own account.
+const (
+	sglangOld = "/get_server_info"
+	sglangNew = "/server_info"
+)
 
 // sglangMetrics: SGLang counts the tokens of a request when it ends. Every process of a
 // tensor-parallel group repeats the figures.
@@ -51,9 +58,11 @@ type sglangConfig struct {
 	Interval     *int     `json:"stream_interval"`
 	NoOverlap    *bool    `json:"disable_overlap_schedule"`
 	DataParallel *int     `json:"dp_size"`
-	Tensor       *int     `json:"tp_size"`
-	Pipeline     *int     `json:"pp_size"`
-	Expert       *int     `json:"ep_size"`
+	// AttentionRanks: the data-parallel ranks share one engine.
+	AttentionRanks bool `json:"enable_dp_attention"`
+	Tensor         *int `json:"tp_size"`
+	Pipeline       *int `json:"pp_size"`
+	Expert         *int `json:"ep_size"`
 
 	Speculative       optional[string] `json:"speculative_algorithm"`
 	SpeculativeTokens int              `json:"speculative_num_draft_tokens"`
@@ -67,28 +76,29 @@ type sglangConfig struct {
 	} `json:"internal_states"`
 }
 
-// sglang gives the answer with SGLang's own key, and its route.
-func (w *sight) sglang() (a *answer, source string) {
-	for _, route := range []string{"/get_server_info", "/server_info"} {
-		var info struct {
-			Tokens *float64 `json:"max_total_num_tokens"`
-		}
-		if a := w.get(route); a.decode(&info) && info.Tokens != nil {
-			return a, "GET " + route
-		}
+func isSGLang(a *answer) bool {
+	var info struct {
+		Tokens *float64 `json:"max_total_num_tokens"`
 	}
-	return nil, ""
+	return a.decode(&info) && info.Tokens != nil
 }
 
 // readSGLang takes the engine's own account.
-func (s *Server) readSGLang(_ context.Context, w *sight) {
-	a, source := w.sglang()
+func (s *Server) readSGLang(ctx context.Context, w *sight) {
+	const repository = "github.com/sgl-project/sglang"
+	a, source := w.get(sglangOld), "GET "+sglangOld
+	if !isSGLang(a) {
+		a, _ = s.http.get(ctx, sglangNew)
+		source = "GET " + sglangNew
+	}
 	var c sglangConfig
 	if !a.decode(&c) {
+		s.nameEngine(KindSGLang, repository, sourceModels)
+		s.setModelName(s.Model.Root, sourceModels)
 		return
 	}
 	engine, model := s.Facts.Engine, s.Facts.Model
-	s.nameEngine(KindSGLang, "github.com/sgl-project/sglang", source)
+	s.nameEngine(KindSGLang, repository, source)
 	if c.Version != nil {
 		s.setVersion(*c.Version, source)
 	}
@@ -126,8 +136,8 @@ func (s *Server) readSGLang(_ context.Context, w *sight) {
 }
 
 // readSGLangLimits: the cache is that of one data-parallel rank, and the same in each. So is
-// the running limit in the states; the argument of that name is for all ranks together, and
-// a wish: what came of it may be less.
+// the running limit in the states. The argument of that name is a wish, of which less may have
+// come, and with several ranks it means one of them or all, depending on the version.
 func (s *Server) readSGLangLimits(c *sglangConfig, source string) {
 	engine, model := s.Facts.Engine, s.Facts.Model
 	ranks := 1
@@ -143,7 +153,7 @@ func (s *Server) readSGLangLimits(c *sglangConfig, source string) {
 	if len(c.States) > 0 && c.States[0].Running != nil && *c.States[0].Running > 0 {
 		engine.Set(speedmatrix.EngineRunningLimit, *c.States[0].Running*ranks, source+" internal_states")
 	}
-	if c.Running != nil && *c.Running > 0 {
+	if c.Running != nil && *c.Running > 0 && (ranks == 1 || c.AttentionRanks) {
 		engine.Set(speedmatrix.EngineRunningLimit, *c.Running, source)
 	}
 	setKnown(engine, speedmatrix.EngineQueueLimit, c.Queued, source)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/metricstext"
@@ -244,10 +245,13 @@ type vllmSpeculation struct {
 	Tokens int    `json:"num_speculative_tokens"`
 }
 
+// configLimit: vLLM collects the state of its machine for this answer, which takes seconds.
+const configLimit = 30 * time.Second
+
 // readServerInfo asks the route that exists in developer mode alone. The running limit and
 // the cache are those of one engine; engines is how many the server has, as far as is known.
 func (s *Server) readServerInfo(ctx context.Context, engines int) {
-	a, err := s.http.do(ctx, call{route: "/server_info?config_format=json", limit: lookLimit})
+	a, err := s.http.do(ctx, call{route: "/server_info?config_format=json", limit: configLimit})
 	var info vllmConfig
 	if err != nil || !a.decode(&info) {
 		return

@@ -223,8 +223,8 @@ func (s *screen) planMatrix(v PlanView) {
 	g.write(s)
 }
 
-// planLegend explains the marks that occur: one line for each kind of refusal.
-func (s *screen) planLegend(v PlanView) {
+// planMarks explains the marks of the cells that run.
+func (s *screen) planMarks(v PlanView) {
 	var legend []string
 	if hasVerdict(v.Cells, PlanRuns) {
 		legend = append(legend, "• runs")
@@ -236,6 +236,11 @@ func (s *screen) planLegend(v PlanView) {
 		s.line()
 		s.line(piece{"  " + strings.Join(legend, "   "), plain})
 	}
+}
+
+// planLegend explains the marks that occur: one line for each kind of refusal.
+func (s *screen) planLegend(v PlanView) {
+	s.planMarks(v)
 	for _, status := range speedmatrix.Statuses() {
 		var cells []PlanCell
 		for _, c := range v.Cells {
