@@ -2,7 +2,9 @@
 package engines
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -104,4 +106,87 @@ func TestRealLlamaCppQueuesBeyondItsSlots(t *testing.T) {
 		!strings.Contains(crowd.Reason, "% of the window") {
 		t.Errorf("7 requests on 4 slots: %s: %s, share %v", crowd.Status, crowd.Reason, crowd.QueuedShare)
 	}
+}
+
+// look runs speedmatrix probe and gives its document.
+func look(t *testing.T, program, url string, args ...string) (doc struct {
+	Title         string
+	Model, Engine speedmatrix.Facts
+}) {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{"probe", url, "--json", "--contexts", "0", "--concurrency", "1", "--prefill", "none"}, args...)...)
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("probe: %v", err)
+	}
+	t.Logf("%s", text)
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// are fails the test where a fact has another value; "" is one that must not be known.
+func are(t *testing.T, facts speedmatrix.Facts, want map[string]string) {
+	t.Helper()
+	for key, value := range want {
+		if got := facts.Text(key); got != value {
+			t.Errorf("%s = %q (%s), want %q", key, got, facts[key].Source, value)
+		}
+	}
+}
+
+func TestRealLlamaCppIsKnown(t *testing.T) {
+	url, program := need.Setting(t, need.LlamaCPP), build(t)
+	doc := look(t, program, url)
+	are(t, doc.Model, map[string]string{
+		speedmatrix.ModelName: "SmolLM2-135M-Instruct.Q4_1.gguf", speedmatrix.ModelServedName: "smollm2-135m", speedmatrix.ModelQuantization: "Q4_1",
+		speedmatrix.ModelFormat: "GGUF", speedmatrix.ModelMaxLength: "2048", speedmatrix.ModelTrainedLength: "8192", speedmatrix.ModelParameters: "134515008",
+	})
+	are(t, doc.Engine, map[string]string{
+		speedmatrix.EngineName: "llama.cpp", speedmatrix.EngineRunningLimit: "4", speedmatrix.EngineKVTokens: "", speedmatrix.EngineSpeculative: "off",
+		speedmatrix.EnginePrefixCaching: "true", speedmatrix.EngineTokenizer: "POST /v1/chat/completions/input_tokens", speedmatrix.EngineProxy: "",
+	})
+	if abort := doc.Engine.Text(speedmatrix.EngineAbort); !strings.HasPrefix(abort, "by closing the connection") {
+		t.Errorf("abort: %q", abort)
+	}
+}
+
+// elsewhere gives the URL of an engine that is too large to be set up for every test; see README.md.
+func elsewhere(t *testing.T, name string) string {
+	t.Helper()
+	url := os.Getenv(name)
+	if url == "" {
+		t.Skipf("%s is not set: the base URL of an engine that README.md says how to start", name)
+	}
+	return url
+}
+
+func TestRealVLLMIsKnown(t *testing.T) {
+	doc := look(t, build(t), elsewhere(t, "SPEEDMATRIX_TEST_VLLM"))
+	are(t, doc.Model, map[string]string{speedmatrix.ModelName: "model", speedmatrix.ModelServedName: "smollm2-135m", speedmatrix.ModelMaxLength: "8192",
+		speedmatrix.ModelDType: "bfloat16", speedmatrix.ModelQuantization: ""})
+	are(t, doc.Engine, map[string]string{
+		speedmatrix.EngineName: "vLLM", speedmatrix.EngineVersion: "0.32.0", speedmatrix.EngineRunningLimit: "8", speedmatrix.EngineKVTokens: "46592",
+		speedmatrix.EngineKVBlocks: "364", speedmatrix.EngineKVBlockTokens: "128", speedmatrix.EnginePrefixCaching: "true", speedmatrix.EngineSpeculative: "off",
+		speedmatrix.EngineTensorParallel: "1", speedmatrix.EnginePipelineParallel: "1", speedmatrix.EngineDataParallel: "1", speedmatrix.EngineStepTokens: "2048",
+		speedmatrix.EngineTokenizer: "POST /tokenize", speedmatrix.EngineCacheReset: "POST /reset_prefix_cache", speedmatrix.EngineAbortRoute: "POST /abort_requests",
+		speedmatrix.EngineAPIs: "chat, completions, responses, anthropic",
+	})
+}
+
+func TestRealOllamaIsKnown(t *testing.T) {
+	doc := look(t, build(t), elsewhere(t, "SPEEDMATRIX_TEST_OLLAMA"))
+	are(t, doc.Model, map[string]string{speedmatrix.ModelName: "smollm2-135m", speedmatrix.ModelServedName: "smollm2-135m:latest", speedmatrix.ModelMaxLength: "8192",
+		speedmatrix.ModelTrainedLength: "8192", speedmatrix.ModelQuantization: "Q4_1", speedmatrix.ModelFormat: "GGUF", speedmatrix.ModelParameters: "134.52M"})
+	are(t, doc.Engine, map[string]string{speedmatrix.EngineName: "Ollama", speedmatrix.EngineVersion: "", speedmatrix.EngineRunningLimit: "",
+		speedmatrix.EngineMetrics: "", speedmatrix.EngineAPIs: "chat, completions, responses, anthropic, ollama"})
+}
+
+// LiteLLM stands in front of the llama.cpp of these tests.
+func TestRealLiteLLMIsToldFromWhatStandsBehindIt(t *testing.T) {
+	doc := look(t, build(t), elsewhere(t, "SPEEDMATRIX_TEST_LITELLM"))
+	are(t, doc.Engine, map[string]string{speedmatrix.EngineProxy: "LiteLLM", speedmatrix.EngineProxyVersion: "1.106.12", speedmatrix.EngineName: "llama.cpp",
+		speedmatrix.EngineProxyUpstream: "openai/smollm2-135m", speedmatrix.EngineMetrics: ""})
 }

@@ -54,7 +54,7 @@ func TestAClosedConnectionIsSeenToEndTheRequest(t *testing.T) {
 		change      func(r *gauged, o *Options)
 		want, warns string
 	}{
-		{"it ends", func(*gauged, *Options) {}, "by closing the connection, within 700.0 ms", ""},
+		{"it ends", func(*gauged, *Options) {}, "by closing the connection, within 750.0 ms", ""},
 		{"it runs on", func(r *gauged, _ *Options) { r.deaf = true }, "not by closing the connection", "runs_on"},
 		{"others use the server", func(r *gauged, _ *Options) { r.others = 1 }, "", ""},
 		{"it may be shared", func(_ *gauged, o *Options) { o.Shared = true }, "", ""},

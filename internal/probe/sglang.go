@@ -14,7 +14,9 @@ func sglang() engine {
 	return engine{
 		kind: KindSGLang, routes: []string{sglangOld}, ignoresEOS: true,
 		metrics: sglangMetrics, metricsBy: "--enable-metrics",
-		is:   func(w *sight) bool { return isSGLang(w.get(sglangOld)) || w.owned("sglang") || w.metrics.Has("sglang:") },
+		is: func(w *sight) bool {
+			return isSGLang(w.get(sglangOld)) || w.owned("sglang") || w.metrics.Has("sglang:")
+		},
 		read: func(ctx context.Context, s *Server, w *sight) { s.readSGLang(ctx, w) },
 		tokenizers: func(s *Server) []tokenCounter {
 			return []tokenCounter{s.plainTokenizer()}
