@@ -66,7 +66,7 @@ func TestProbePrintsOneDocument(t *testing.T) {
 			verdicts += c.Phase + " " + c.Verdict + " " + c.Status + ";"
 		}
 		const refused = "refused Exceeds model length;"
-		if want := "decode runs ;prefill " + refused + "prefill " + refused + "decode " + refused; verdicts != want {
+		if want := "decode runs ;prefill " + refused + "decode " + refused; verdicts != want {
 			t.Errorf("the cells are %s, want %s", verdicts, want)
 		}
 		if doc.Plan.ExpectedSeconds < 8 || doc.Plan.ExpectedSeconds > 12 || !strings.Contains(doc.Plan.ExpectedFrom, "tokens took") {

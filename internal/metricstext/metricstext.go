@@ -8,6 +8,9 @@
 package metricstext
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -36,11 +39,11 @@ type sample struct {
 }
 
 // Parse reads one scrape. A histogram or summary x is kept as its parts x_sum and
-// x_count; its buckets and quantiles are left out. A scrape that is not readable to
+// x_count; its buckets and quantiles are left out unread. A scrape that is not readable to
 // its end is an error and gives nothing: half a scrape would look like zeros.
 func Parse(r io.Reader) (Families, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(r)
+	families, err := parser.TextToMetricFamilies(&lean{lines: bufio.NewReader(r)})
 	if err != nil {
 		return Families{}, fmt.Errorf("read metrics: %w", err)
 	}
@@ -51,6 +54,52 @@ func Parse(r io.Reader) (Families, error) {
 		}
 	}
 	return f, nil
+}
+
+// lean leaves out what the parser would only throw away, which is most of a scrape: the help
+// texts and the buckets of histograms.
+type lean struct {
+	lines     *bufio.Reader
+	histogram string // whose lines come, as "name_bucket"
+	rest      []byte // of a line that is wanted
+	inLine    bool   // the last piece did not end its line
+	skip      bool   // the line begun is not wanted
+}
+
+// Read gives the wanted lines.
+func (l *lean) Read(b []byte) (int, error) {
+	for len(l.rest) == 0 {
+		piece, err := l.lines.ReadSlice('\n')
+		if !l.inLine {
+			l.skip = l.unwanted(piece)
+		}
+		l.inLine = errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !l.inLine && len(piece) == 0 {
+			return 0, err
+		}
+		if !l.skip {
+			l.rest = piece
+		}
+	}
+	n := copy(b, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// unwanted says whether a line, of which the beginning is given, can be left out.
+func (l *lean) unwanted(line []byte) bool {
+	if bytes.HasPrefix(line, []byte("# HELP ")) {
+		return true
+	}
+	if kind, ok := bytes.CutPrefix(line, []byte("# TYPE ")); ok {
+		l.histogram = ""
+		if fields := bytes.Fields(kind); len(fields) == 2 && string(fields[1]) == "histogram" {
+			l.histogram = string(fields[0]) + "_bucket"
+		}
+		return false
+	}
+	after, ok := bytes.CutPrefix(line, []byte(l.histogram))
+	return l.histogram != "" && ok && len(after) > 0 && (after[0] == '{' || after[0] == ' ')
 }
 
 func (f Families) add(name string, m *dto.Metric) {

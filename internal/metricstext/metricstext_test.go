@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 func scrape(t *testing.T) Families {
@@ -106,5 +107,24 @@ func TestHistogramsSummariesAndUntypedAreKept(t *testing.T) {
 		if got, ok := f.Sum(name); got != want || !ok {
 			t.Errorf("%s = %v, %v; want %v", name, got, ok, want)
 		}
+	}
+}
+
+// Buckets are most of a scrape, and help texts may be long: neither changes what is read, nor
+// what a histogram's name begins.
+func TestBucketsAndHelpAreLeftOut(t *testing.T) {
+	text := "# HELP x " + strings.Repeat("long ", 3000) + "\n# TYPE x histogram\nx_bucket{le=\"1\"} 1\nx_bucket{le=\"" + strings.Repeat("1", 9000) + "\"} 1\nx_bucket{le=\"+Inf\"} 2\nx_sum 3\nx_count 2\n" +
+		"# TYPE x_bucket_size gauge\nx_bucket_size 7\n# TYPE y gauge\ny{a=\"" + strings.Repeat("z", 9000) + "\"} 5\ny_bucket{le=\"1\"} 4\n"
+	f, err := Parse(iotest.OneByteReader(strings.NewReader(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"x_sum": 3, "x_count": 2, "x_bucket_size": 7, "y": 5, "y_bucket": 4} {
+		if got, ok := f.Sum(name); got != want || !ok {
+			t.Errorf("%s = %v, %v", name, got, ok)
+		}
+	}
+	if _, ok := f.Sum("x_bucket"); ok {
+		t.Error("buckets were read")
 	}
 }

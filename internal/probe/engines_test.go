@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"speedmatrix"
@@ -183,6 +184,22 @@ func TestEndpointsAreFoundWithoutRunningAnything(t *testing.T) {
 					has(t, s.Facts.Engine, facts{"cache_reset": "POST /reset_prefix_cache", "abort_route": "POST /abort_requests"})
 				}
 			})
+		})
+	}
+}
+
+func TestServersThatAnswerInTurnHaveNoFiguresTogether(t *testing.T) {
+	for _, servers := range []int32{1, 2} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			f := newFake().get("/v1/models", listVLLM).get("/version", `{"version":"0.32.0"}`)
+			var turn atomic.Int32
+			f.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, "process_start_time_seconds %d\n%s", 1000+turn.Add(1)%servers, metricsVLLM)
+			})
+			s := found(t, n, f, nil)
+			if s.Gauges() != (servers == 1) || s.warned("replicas") != (servers == 2) {
+				t.Errorf("%d servers: gauges %v, warnings %v", servers, s.Gauges(), s.Warnings)
+			}
 		})
 	}
 }

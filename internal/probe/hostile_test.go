@@ -253,6 +253,20 @@ func TestHeadersWithoutEnd(t *testing.T) {
 	})
 }
 
+// Limits beyond all reason are unknown, and plan nothing.
+func TestLimitsBeyondReasonAreUnknown(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		f := newFake().get("/version", `{"version":"1"}`)
+		f.get("/v1/models", `{"data":[{"id":"m","owned_by":"vllm","max_model_len":9223372036854775807}]}`)
+		f.get("/metrics", "vllm:num_requests_running 0\nvllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"9223372036854775807\"} 1\n")
+		f.get("/server_info", `{"vllm_config":{"scheduler_config":{"max_num_seqs":-7},"cache_config":{"block_size":-1}}}`)
+		s := found(t, n, f, nil)
+		if s.MaxLength != 0 || s.RunningLimit != 0 || s.KVTokens != 0 || s.KVBlockTokens < 0 {
+			t.Errorf("length %d, at once %d, KV %d in blocks of %d", s.MaxLength, s.RunningLimit, s.KVTokens, s.KVBlockTokens)
+		}
+	})
+}
+
 func TestTheKeyGoesToNoOtherHostAndNotOutOfHTTPS(t *testing.T) {
 	at := func(text string) *http.Request {
 		u, err := url.Parse(text)

@@ -136,7 +136,11 @@ func (s *Server) readMetricNames(ctx context.Context, w *sight) {
 		w.metrics, w.metricsErr = s.http.metricsAt(ctx, names.route)
 	}
 	s.metrics = names.present(w.metrics)
-	if names.running == "" || s.metrics.running != "" {
+	if s.metrics.running != "" {
+		s.checkReplicas(ctx, w)
+		return
+	}
+	if names.running == "" {
 		return
 	}
 	why := "they are not there"
@@ -149,6 +153,23 @@ func (s *Server) readMetricNames(ctx context.Context, w *sight) {
 	s.warn("no_metrics", "the server's own figures cannot be read from GET %s (%s): queues and its own counts stay unknown", names.at(), why)
 }
 
+// checkReplicas scrapes once more: where another process answers, several servers stand behind
+// one address, and neither their gauges nor their counters make sense together.
+func (s *Server) checkReplicas(ctx context.Context, w *sight) {
+	const started = "process_start_time_seconds"
+	first, there := w.metrics.Sum(started)
+	if !there {
+		return
+	}
+	c := newCaller(s.options, s.Base)
+	defer c.close()
+	again, err := c.metricsAt(ctx, s.metrics.at())
+	if second, there := again.Sum(started); err == nil && there && first != second {
+		s.metrics = metricNames{}
+		s.warn("replicas", "GET %s is answered by several servers in turn: their figures are left out, and no figure is that of one engine", s.engine.metrics.at())
+	}
+}
+
 func stated(facts speedmatrix.Facts) speedmatrix.Facts {
 	own := speedmatrix.Facts{}
 	maps.Copy(own, facts)
@@ -157,10 +178,10 @@ func stated(facts speedmatrix.Facts) speedmatrix.Facts {
 
 // conclude takes the limits from the facts, so that a stated one rules here too.
 func (s *Server) conclude() {
-	s.MaxLength, _ = s.Facts.Model.Int(speedmatrix.ModelMaxLength)
-	s.RunningLimit, _ = s.Facts.Engine.Int(speedmatrix.EngineRunningLimit)
-	s.KVTokens, _ = s.Facts.Engine.Int(speedmatrix.EngineKVTokens)
-	s.KVBlockTokens, _ = s.Facts.Engine.Int(speedmatrix.EngineKVBlockTokens)
+	s.MaxLength = size(s.Facts.Model, speedmatrix.ModelMaxLength)
+	s.RunningLimit = size(s.Facts.Engine, speedmatrix.EngineRunningLimit)
+	s.KVTokens = size(s.Facts.Engine, speedmatrix.EngineKVTokens)
+	s.KVBlockTokens = size(s.Facts.Engine, speedmatrix.EngineKVBlockTokens)
 	if on, known := s.Facts.Engine.Bool(speedmatrix.EnginePrefixCaching); known {
 		s.PrefixCaching = &on
 	}
@@ -168,6 +189,18 @@ func (s *Server) conclude() {
 		s.limitSlots()
 	}
 	s.drainFact()
+}
+
+// mostSize is beyond what any server has of tokens, blocks or requests.
+const mostSize = 1 << 40
+
+// size gives a fact as a number that can be planned with; 0 is unknown.
+func size(facts speedmatrix.Facts, key string) int {
+	n, _ := facts.Int(key)
+	if n < 0 || n > mostSize {
+		return 0
+	}
+	return n
 }
 
 func (s *Server) warn(code, message string, args ...any) {

@@ -54,7 +54,9 @@ func TestVLLMsDeveloperModeTellsTheRunningLimit(t *testing.T) {
 		f := vllmFake()
 		f.get("/server_info", `{"vllm_config":{"cache_config":{"block_size":128,"kv_cache_size_tokens":46592,"cache_dtype":"fp8","enable_prefix_caching":true},
 			"scheduler_config":{"max_num_seqs":8,"max_num_batched_tokens":2048,"enable_chunked_prefill":true,"policy":"fcfs","async_scheduling":false,"stream_interval":1},
-			"model_config":{"quantization":null,"revision":"main"}},"vllm_env":{"SECRET":"x"},"system_env":{}}`)
+			"parallel_config":{"tensor_parallel_size":4,"pipeline_parallel_size":2,"data_parallel_size":1,"enable_expert_parallel":true},
+			"speculative_config":{"method":"eagle3","num_speculative_tokens":3},"attention_config":{"backend":"FLASHINFER"},
+			"model_config":{"quantization":null,"revision":"main","max_model_len":4096,"dtype":"torch.bfloat16"}},"vllm_env":{"SECRET":"x"},"system_env":{}}`)
 		s := found(t, n, f, nil)
 		if s.Kind != KindVLLM || s.RunningLimit != 8 {
 			t.Errorf("%s, running limit %d", s.Kind, s.RunningLimit)
@@ -65,27 +67,41 @@ func TestVLLMsDeveloperModeTellsTheRunningLimit(t *testing.T) {
 		if _, there := s.Facts.Model[speedmatrix.ModelQuantization]; there {
 			t.Error("an unknown quantization became a fact")
 		}
+		has(t, s.Facts.Engine, facts{speedmatrix.EngineTensorParallel: "4", speedmatrix.EnginePipelineParallel: "2", speedmatrix.EngineDataParallel: "1",
+			speedmatrix.EngineExpertParallel: "true", speedmatrix.EngineSpeculative: "eagle3, 3 tokens", speedmatrix.EngineAttention: "FLASHINFER"})
+		has(t, s.Facts.Model, facts{speedmatrix.ModelRevision: "main", speedmatrix.ModelDType: "bfloat16"})
+		// Two routes that disagree are both kept.
+		if f := s.Facts.Model[speedmatrix.ModelMaxLength]; f.Value != 4096 || len(f.Others) != 1 || f.Others[0].Value != 8192 || f.Others[0].Source != "GET /v1/models" {
+			t.Errorf("length %+v", f)
+		}
 	})
 }
 
 func TestBlocksTimesBlockSizeIsTakenOnlyWithoutTheTokens(t *testing.T) {
 	for name, c := range map[string]struct {
-		labels string
-		tokens int
-		warns  bool
+		labels        string
+		tokens, block int
+		warns         string
 	}{
-		"blocks alone":              {`block_size="16",num_gpu_blocks="100"`, 1600, true},
-		"tokens less than product":  {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="1200"`, 1200, false},
-		"blocks not yet known":      {`block_size="16",num_gpu_blocks="None"`, 0, false},
-		"tokens said to be nothing": {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="None"`, 1600, true},
+		"blocks alone":                {`block_size="16",num_gpu_blocks="100"`, 1600, 16, "kv_from_blocks"},
+		"tokens less than product":    {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="1200"`, 1200, 0, ""},
+		"tokens as the product":       {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="1600"`, 1600, 16, ""},
+		"blocks not yet known":        {`block_size="16",num_gpu_blocks="None"`, 0, 16, ""},
+		"tokens said to be nothing":   {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="None"`, 1600, 16, "kv_from_blocks"},
+		"Mamba, older vLLM":           {`block_size="528",num_gpu_blocks="870",mamba_block_size="528"`, 0, 0, "kv_unknown"},
+		"sliding window, older vLLM":  {`block_size="16",num_gpu_blocks="100",sliding_window="4096"`, 0, 0, "kv_unknown"},
+		"Mamba with its tokens":       {`block_size="528",num_gpu_blocks="870",mamba_block_size="528",kv_cache_size_tokens="459360"`, 459360, 528, ""},
+		"the label misleads, by 64":   {`block_size="4",effective_attention_block_size="256",num_gpu_blocks="1000",kv_cache_size_tokens="256000"`, 256000, 256, ""},
+		"the label misleads, no size": {`block_size="4",effective_attention_block_size="256",num_gpu_blocks="1000"`, 0, 256, "kv_unknown"},
+		"numbers that are none":       {`block_size="-1",num_gpu_blocks="9999999999999999999999",kv_cache_size_tokens="-5"`, 0, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				f := newFake().get("/version", `{"version":"0.9.0"}`).get("/v1/models", listVLLM)
-				f.get("/metrics", "vllm:cache_config_info{"+c.labels+"} 1.0\n")
+				f.get("/metrics", "vllm:num_requests_running 0\nvllm:cache_config_info{"+c.labels+"} 1.0\n")
 				s := found(t, n, f, nil)
-				if s.KVTokens != c.tokens || s.warned("kv_from_blocks") != c.warns {
-					t.Errorf("KV %d tokens, warnings %v", s.KVTokens, s.Warnings)
+				if s.KVTokens != c.tokens || s.KVBlockTokens != c.block || c.warns != "" && !s.warned(c.warns) || c.warns == "" && len(s.Warnings) > 0 {
+					t.Errorf("KV %d tokens in blocks of %d, warnings %v; want %d, %d", s.KVTokens, s.KVBlockTokens, s.Warnings, c.tokens, c.block)
 				}
 			})
 		})

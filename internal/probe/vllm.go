@@ -183,7 +183,7 @@ func distinct(values []string) int {
 func firstNumber(seen metricstext.Families, label string) int {
 	text, _ := seen.Label(cacheInfo, label)
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > mostSize {
 		return 0
 	}
 	return n
@@ -194,7 +194,7 @@ func sumNumbers(seen metricstext.Families, label string) int {
 	sum := 0
 	for _, text := range seen.Labels(cacheInfo, label) {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n > mostSize {
 			return 0
 		}
 		sum += n
