@@ -61,13 +61,13 @@ func TestProbePrintsOneDocument(t *testing.T) {
 		if f := doc.Engine[speedmatrix.EngineKVTokens]; f.Source != "GET /metrics" || doc.Engine.Text(speedmatrix.EngineKVTokens) != "65536" {
 			t.Errorf("KV cache %+v", f)
 		}
-		verdicts := ""
+		var verdicts strings.Builder
 		for _, c := range doc.Plan.Cells {
-			verdicts += c.Phase + " " + c.Verdict + " " + c.Status + ";"
+			verdicts.WriteString(c.Phase + " " + c.Verdict + " " + c.Status + ";")
 		}
 		const refused = "refused Exceeds model length;"
-		if want := "decode runs ;prefill " + refused + "decode " + refused; verdicts != want {
-			t.Errorf("the cells are %s, want %s", verdicts, want)
+		if want := "decode runs ;prefill " + refused + "decode " + refused; verdicts.String() != want {
+			t.Errorf("the cells are %s, want %s", verdicts.String(), want)
 		}
 		if doc.Plan.ExpectedSeconds < 8 || doc.Plan.ExpectedSeconds > 12 || !strings.Contains(doc.Plan.ExpectedFrom, "tokens took") {
 			t.Errorf("expected %v s from %q", doc.Plan.ExpectedSeconds, doc.Plan.ExpectedFrom)

@@ -102,7 +102,7 @@ var engineTable = []served{
 		model: "tuned", kind: KindVLLM, title: "vLLM", warns: []string{"no_metrics"}, modelFacts: facts{"base_model": "base", "name": "t", "served_name": "tuned"}},
 	{name: "Anthropic's list", routes: map[string]string{"/v1/models": `{"data":[{"type":"model","id":"claude-x","display_name":"Claude X","created_at":"2026-01-01T00:00:00Z","max_input_tokens":200000}],"has_more":false,"first_id":"claude-x","last_id":"claude-x"}`},
 		kind: KindAnthropic, title: "Anthropic", length: 200000},
-	{name: "Ollama by its own routes alone", routes: map[string]string{"/api/version": `{"version":"0.17.4"}`, "/api/tags": `{"models":[{"name":"m:latest","digest":"d9e1","details":{"parent_model":"/root/x","format":"gguf","family":"llama","parameter_size":"134.52M","quantization_level":"Q4_1"}}]}`,
+	{name: "Ollama by its own routes alone", routes: map[string]string{"/api/version": `{"version":"0.17.4"}`, "/api/tags": `{"models":[{"name":"m:latest","digest":"d9e1","details":{"parent_model":"/models/x","format":"gguf","family":"llama","parameter_size":"134.52M","quantization_level":"Q4_1"}}]}`,
 		"/api/ps": `{"models":[{"name":"m:latest","context_length":2048}]}`},
 		kind: KindOllama, title: "Ollama 0.17.4", length: 2048, modelFacts: facts{"revision": "d9e1", "format": "GGUF", "parameters": "134.52M", "quantization": "Q4_1", "base_model": ""}},
 }

@@ -54,6 +54,8 @@ func TestRefusalsOfTheFirstAnswerSayWhatToDo(t *testing.T) {
 		{"wrong key", status(401, json, `{"error":{"message":"bad key"}}`),
 			func(o *Options) { o.Header = http.Header{"Authorization": {"Bearer x"}} },
 			speedmatrix.KindRefused, "401 Unauthorized: bad key", "A key was sent and not taken"},
+		{"Anthropic's", status(401, json, `{"type":"error","error":{"type":"authentication_error","message":"x-api-key header is required"}}`), nil,
+			speedmatrix.KindRefused, "x-api-key header is required", "--api anthropic"},
 		{"forbidden", status(403, json, `{}`), nil, speedmatrix.KindRefused, "403 Forbidden", "--api-key"},
 		{"too many", status(429, json, `{"error":{"message":"slow down"}}`), nil, speedmatrix.KindRefused,
 			"refuses more requests for now (429 Too Many Requests: slow down", "Try again later"},

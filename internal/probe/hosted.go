@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -91,6 +90,3 @@ func (s *Server) readRateLimit(a *answer) {
 		}
 	}
 }
-
-// nothing is the reader of servers that say no more of themselves.
-func nothing(context.Context, *Server, *sight) {}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,9 +95,11 @@ type hostile struct {
 	bytes       int64         // at most
 }
 
-func hostileTable() []hostile {
-	packed := bomb()
-	nested := strings.Repeat(`{"a":`, deep) + "1" + strings.Repeat("}", deep)
+func nested() string { return strings.Repeat(`{"a":`, deep) + "1" + strings.Repeat("}", deep) }
+
+// hostileRoutes answer what is asked with GET, or count tokens.
+func hostileRoutes() []hostile {
+	packed, nested := bomb(), nested()
 	return []hostile{
 		{name: "one byte a second", serve: func(w http.ResponseWriter, r *http.Request) { slow(w, r, listPlain) },
 			what: "was not complete within 10s", took: 10 * time.Second, bytes: 4 << 10},
@@ -138,6 +141,13 @@ func hostileTable() []hostile {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 		}, took: time.Minute, bytes: 1 << 20},
+	}
+}
+
+// hostileStreams answer the trials.
+func hostileStreams() []hostile {
+	packed, nested := bomb(), nested()
+	return []hostile{
 		{name: "tokens without end", route: "/v1/chat/completions", serve: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			endless(w, strings.Repeat(`data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}`+"\n\n", 100))
@@ -178,7 +188,7 @@ func hostileTable() []hostile {
 }
 
 func TestHostileServersCostABoundedTimeAndMemory(t *testing.T) {
-	for _, c := range hostileTable() {
+	for _, c := range slices.Concat(hostileRoutes(), hostileStreams()) {
 		t.Run(c.name, func(t *testing.T) { bubble(t, c.test) })
 	}
 }

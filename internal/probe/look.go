@@ -279,6 +279,9 @@ func (s *Server) usable(a *answer) error {
 		}
 	}
 	if err := s.refusal(a.status, "GET /v1/models", a.words(), 0); err != nil {
+		if e, ok := errors.AsType[*speedmatrix.Error](err); ok && s.options.API != "anthropic" && anthropicError(a.body) {
+			e.Next = "It answers as Anthropic's API does: say --api anthropic."
+		}
 		return err
 	}
 	if a.status >= 500 {

@@ -137,9 +137,7 @@ func (s *Server) readSGLang(ctx context.Context, w *sight) {
 	}
 }
 
-// readSGLangLimits: the cache is that of one data-parallel rank, and the same in each. So is
-// the running limit in the states. The argument of that name is a wish, of which less may have
-// come, and with several ranks it means one of them or all, depending on the version.
+// readSGLangLimits: the cache is that of one data-parallel rank, and the same in each.
 func (s *Server) readSGLangLimits(c *sglangConfig, source string) {
 	engine, model := s.Facts.Engine, s.Facts.Model
 	ranks := 1
@@ -149,15 +147,7 @@ func (s *Server) readSGLangLimits(c *sglangConfig, source string) {
 	if c.Tokens != nil && *c.Tokens > 0 {
 		engine.Set(speedmatrix.EngineKVTokens, int(*c.Tokens)*ranks, source)
 	}
-	if len(c.States) > 0 && c.States[0].Memory.Tokens != nil && *c.States[0].Memory.Tokens > 0 {
-		engine.Set(speedmatrix.EngineKVTokens, int(*c.States[0].Memory.Tokens)*ranks, source+" internal_states")
-	}
-	if len(c.States) > 0 && c.States[0].Running != nil && *c.States[0].Running > 0 {
-		engine.Set(speedmatrix.EngineRunningLimit, *c.States[0].Running*ranks, source+" internal_states")
-	}
-	if c.Running != nil && *c.Running > 0 && (ranks == 1 || c.AttentionRanks) {
-		engine.Set(speedmatrix.EngineRunningLimit, *c.Running, source)
-	}
+	s.readSGLangStates(c, ranks, source)
 	setKnown(engine, speedmatrix.EngineQueueLimit, c.Queued, source)
 	setKnown(engine, speedmatrix.EngineKVBlockTokens, c.Page, source)
 	if c.Chunk != nil {
@@ -169,5 +159,24 @@ func (s *Server) readSGLangLimits(c *sglangConfig, source string) {
 	setKnown(model, speedmatrix.ModelMaxPrompt, c.MaxPrompt, source)
 	if s.Model.MaxLength == 0 {
 		setKnown(model, speedmatrix.ModelMaxLength, c.Length, source)
+	}
+}
+
+// readSGLangStates: the running limit in the states is that of one rank. The argument of that
+// name is a wish, of which less may have come, and with several ranks it means one of them or
+// all, depending on the version.
+func (s *Server) readSGLangStates(c *sglangConfig, ranks int, source string) {
+	engine := s.Facts.Engine
+	if len(c.States) > 0 {
+		first, source := c.States[0], source+" internal_states"
+		if tokens := first.Memory.Tokens; tokens != nil && *tokens > 0 {
+			engine.Set(speedmatrix.EngineKVTokens, int(*tokens)*ranks, source)
+		}
+		if first.Running != nil && *first.Running > 0 {
+			engine.Set(speedmatrix.EngineRunningLimit, *first.Running*ranks, source)
+		}
+	}
+	if c.Running != nil && *c.Running > 0 && (ranks == 1 || c.AttentionRanks) {
+		engine.Set(speedmatrix.EngineRunningLimit, *c.Running, source)
 	}
 }

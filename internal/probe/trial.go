@@ -118,7 +118,7 @@ func (s *Server) everything() dialect.Params {
 	return dialect.Params{
 		Model: s.Model.Name, Prompt: trialPrompt, MaxTokens: trialTokens, Stream: true,
 		Temperature: s.options.Temperature, Extra: s.options.Extra,
-		IgnoreEOS: true, IncludeUsage: true, ContinuousUsage: true, TimingsPerToken: s.Kind == KindLlamaCpp || s.Facts.Engine.Text(speedmatrix.EngineName) == string(KindLlamaCpp),
+		IgnoreEOS: true, IncludeUsage: true, ContinuousUsage: true, TimingsPerToken: s.Kind == KindLlamaCpp,
 	}
 }
 
