@@ -35,7 +35,9 @@ func (s *Server) tryCut(ctx context.Context) {
 	}
 	for since := time.Now(); ctx.Err() == nil; {
 		if running, waiting, known := s.Busy(ctx); known && running+waiting == 0 {
-			s.Facts.Engine.Set(speedmatrix.EngineAbort, "by closing the connection, within "+unit.Fine(max(time.Since(cut).Round(cutPoll), cutPoll)), "tried")
+			// The time stands in the source: it differs from run to run, the fact does not.
+			took := max(time.Since(cut).Round(cutPoll), cutPoll)
+			s.Facts.Engine.Set(speedmatrix.EngineAbort, "by closing the connection", "tried, within "+unit.Fine(took))
 			return
 		}
 		if time.Since(since) >= cutLimit {
