@@ -50,7 +50,7 @@ var places = []place{
 	{"verify", "root unit", "verify recomputes every number from the rows alone, so it never imports what produced them"},
 	{"findings", "root unit", "what makes a run unrepresentative follows from its document and the samples of the machine"},
 	{"probe", "root dialect load metricstext prompt sse stamp stats unit", "probe learns what a server is by asking it"},
-	{"launch", "root redact unit", "launch starts and stops a server and knows nothing of requests"},
+	{"launch", "root unit", "launch starts and stops a server and knows nothing of requests"},
 	{"load", "root dialect sse stamp", "load streams against a target and knows nothing of plans"},
 	{"dialect", "root sse", "dialect knows bodies and events, no connections"},
 	{"machine", "root metricstext stamp unit", "machine observes; it measures no server"},
