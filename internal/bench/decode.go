@@ -27,7 +27,9 @@ func (s *Session) measureDecode(ctx context.Context, r *rowState, i int) error {
 	switch c.Status {
 	case speedmatrix.StatusFailed:
 		r.again = append(r.again, i)
-		gone = s.gone(ctx)
+		if gone = s.gone(ctx); gone != nil {
+			s.lose(r)
+		}
 	case speedmatrix.StatusOverCapacity:
 		r.full = p.Concurrency
 	}
@@ -49,15 +51,18 @@ func (s *Session) decodeAgain(ctx context.Context, r *rowState, i int) error {
 	}
 	second.Attempts += c.Attempts
 	*c = second
+	var gone error
+	if c.Status == speedmatrix.StatusFailed {
+		if gone = s.gone(ctx); gone != nil {
+			lose(c)
+		}
+	}
 	s.done--
 	s.finished(c)
 	if err := s.keep(r, c.Key(), result); err != nil {
 		return err
 	}
-	if c.Status == speedmatrix.StatusFailed {
-		return s.gone(ctx)
-	}
-	return nil
+	return gone
 }
 
 // gone says whether the server can no longer be reached, as the error that ends the run.

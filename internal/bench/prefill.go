@@ -35,7 +35,13 @@ func (s *Session) finishPrefill(ctx context.Context, r *rowState) error {
 			break
 		}
 		if err := s.gone(ctx); err != nil {
+			if last := len(r.samples) - 1; last > 0 {
+				r.samples = r.samples[:last] // the server's end is no sample; those before it stand
+				_ = s.publishSamples(r)
+				return err
+			}
 			s.summarizePrefill(r, c)
+			lose(c)
 			s.finished(c)
 			_ = s.keepPrefill(r, c) // the server's end is what to tell of
 			return err

@@ -27,6 +27,8 @@ type rowState struct {
 	reuse    bool
 	observed bool
 	again    []int
+	// spoilt: the samples of an earlier part of the run came to nothing with its server.
+	spoilt bool
 	// full is the concurrency at which the engine ran out of memory; 0 none.
 	full int
 }
@@ -57,6 +59,9 @@ func (s *Session) takeOver(c *speedmatrix.Cell) {
 // takeSamples takes over the prefills of a row whose prefill cell is not complete.
 func (s *Session) takeSamples(p *PlannedCell) {
 	r := s.row(p.Context)
+	if r.spoilt {
+		return
+	}
 	for _, row := range s.earlier(speedmatrix.CellKey(p.Phase, unit.FormatTokens(p.Context), p.Concurrency)) {
 		r.took(&row)
 		r.samples = append(r.samples, Prefilled{Drained: true, Head: Head{Context: p.Context, Stream: int(row.Head)},

@@ -83,7 +83,8 @@ func (s *Session) Prepare() {
 	var cells []speedmatrix.Cell
 	for i := range s.Plan.Cells {
 		p := &s.Plan.Cells[i]
-		if old := s.Run.FindCell(p.Phase, p.Context, p.Concurrency); old != nil && !unmeasured(old) {
+		old := s.Run.FindCell(p.Phase, p.Context, p.Concurrency)
+		if old != nil && !unmeasured(old) && !lost(old) {
 			cells = append(cells, *old)
 			s.takeOver(old)
 			continue
@@ -92,6 +93,7 @@ func (s *Session) Prepare() {
 		if p.Verdict != Refused {
 			c.Status, c.Reason = speedmatrix.StatusInterrupted, heldBack
 			s.total++
+			s.forgetLost(old)
 		}
 		cells = append(cells, c)
 	}

@@ -10,13 +10,14 @@ import (
 	"unicode"
 
 	"speedmatrix"
+	"speedmatrix/internal/launch"
 )
 
 // headerName is what HTTP calls a token.
 var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
 
 // header gives the headers of every request, the key among them.
-func (o *runOptions) header(env *Env) (http.Header, error) {
+func (o *runOptions) header(env *Env, command *launch.Command) (http.Header, error) {
 	h := http.Header{}
 	for _, line := range o.headers {
 		name, value, ok := strings.Cut(line, ":")
@@ -29,6 +30,9 @@ func (o *runOptions) header(env *Env) (http.Header, error) {
 	key, err := o.key(env)
 	if err != nil {
 		return nil, err
+	}
+	if key == "" && command != nil {
+		key = command.APIKey() // the server is told to ask for it
 	}
 	if strings.ContainsFunc(key, unicode.IsControl) {
 		return nil, usage("the API key holds a line break or another character that no key can have", "Look at the file or the variable that it comes from.")

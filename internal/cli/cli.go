@@ -8,12 +8,16 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/user"
+	"strings"
 
 	"golang.org/x/term"
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/launch"
 	"speedmatrix/internal/machine"
+	"speedmatrix/internal/redact"
 	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/stamp"
 )
@@ -38,8 +42,20 @@ type Env struct {
 	Machine func(ctx context.Context) speedmatrix.Facts
 	// Watch samples this machine while a run goes on; nil is machine.Watch.Start.
 	Watch func(ctx context.Context, w machine.Watch) Sampler
+	// Environ is the whole environment, and Home, User and Host whose machine this is; what is left out is unknown.
+	Environ          func() []string
+	Home, User, Host string
+	// ConfigDir is where programs keep their settings; "" keeps none.
+	ConfigDir string
+	// Start starts the processes of --launch; nil is the system's way.
+	Start launch.Starter
+	// Listening finds the process that listens on a port of this machine; nil looks for none.
+	Listening func(ctx context.Context, port int) *launch.Process
 	// Create makes a run directory; nil is runfile.Create.
 	Create func(path string) (Store, error)
+
+	// shown takes out of what is shown what must not leave.
+	shown *redact.Redactor
 }
 
 // Sampler samples the machine until it is closed; *machine.Sampler is one.
@@ -84,6 +100,14 @@ func (e *Env) create(path string) (Store, error) {
 func System() *Env {
 	e := &Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		StdinTerminal: term.IsTerminal(int(os.Stdin.Fd())), StdoutTerminal: term.IsTerminal(int(os.Stdout.Fd()))}
+	e.Environ, e.Listening = os.Environ, launch.Listening
+	// What the system does not tell is not looked for.
+	e.Home, _ = os.UserHomeDir()
+	e.ConfigDir, _ = os.UserConfigDir()
+	e.Host, _ = os.Hostname()
+	if me, err := user.Current(); err == nil {
+		e.User = me.Username[strings.LastIndexByte(me.Username, '\\')+1:]
+	}
 	if e.StdoutTerminal {
 		if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			e.Width, e.Height = width, height
@@ -94,12 +118,13 @@ func System() *Env {
 
 // Main runs the program and gives its exit code.
 func Main(ctx context.Context, env *Env) int {
+	env.shown = env.redactor()
 	root := newRoot(env)
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	printError(env.Stderr, err)
+	printError(env, err)
 	return speedmatrix.KindOf(err).ExitCode()
 }

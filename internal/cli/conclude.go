@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"speedmatrix"
 	"speedmatrix/internal/unit"
@@ -16,12 +17,16 @@ func (r *runner) conclude(err error) error {
 		r.out.discard()
 		return err
 	}
+	doc, cleanErr := r.clean(r.doc)
+	if cleanErr != nil {
+		return cleanErr
+	}
 	if dir, ok := r.out.store.(pages); ok {
-		if _, pageErr := savePage(r.doc, dir); pageErr != nil && err == nil {
+		if _, pageErr := savePage(doc, dir); pageErr != nil && err == nil {
 			err = pageErr
 		}
 	}
-	r.show.end(r.doc, r.out.path())
+	r.show.end(doc, r.out.path())
 	if err != nil {
 		return r.goOn(err)
 	}
@@ -49,9 +54,26 @@ func (r *runner) goOn(err error) error {
 		return err
 	}
 	gone := *e
-	gone.Next = fmt.Sprintf("Kept: %s. Go on when it is up again: speedmatrix run --resume %s",
-		plural(r.count(speedmatrix.Status.ShowsSpeed), "cell with its numbers", "cells with their numbers"), r.out.path())
+	_, words, _ := strings.Cut(gone.Next, "\n")
+	gone.Next = strings.TrimSpace(fmt.Sprintf("Kept: %s. Go on when it is up again: speedmatrix run --resume %s\n%s",
+		plural(r.count(speedmatrix.Status.ShowsSpeed), "cell with its numbers", "cells with their numbers"), r.out.path(), words))
 	return &gone
+}
+
+// withLog adds to an error about a server that this run started how it ended and what it said last.
+func (r *runner) withLog(err error) error {
+	server := r.launchedServer()
+	e, ok := errors.AsType[*speedmatrix.Error](err)
+	if server == nil || !ok || e.Kind != speedmatrix.KindMeasured && e.Kind != speedmatrix.KindNoServer {
+		return err
+	}
+	more := *e
+	more.Next = strings.TrimSpace(more.Next + server.LastWords())
+	if server.Ended() {
+		failure, _ := errors.AsType[*speedmatrix.Error](server.Failure(""))
+		more.What += "; " + failure.What
+	}
+	return &more
 }
 
 func plural(n int, one, more string) string {

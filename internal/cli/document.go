@@ -22,8 +22,25 @@ func (r *runner) makeDocument(ctx context.Context, plan *bench.Plan) error {
 		return err
 	}
 	if r.resumed {
-		return r.sameServer()
+		return r.sameServer(ctx)
 	}
+	hardware := r.hardware(ctx)
+	client, selfErr := r.env.selfCheck(ctx, r.clock, slices.Max(plan.Concurrency))
+	if ctx.Err() != nil {
+		return interruptedOr(ctx, ctx.Err())
+	}
+	var err error
+	if r.doc, err = r.newDocument(hardware, client); err != nil {
+		return err
+	}
+	if selfErr != nil {
+		r.warn("self-check", "the check of this program against its own ground truth failed: "+selfErr.Error())
+	}
+	return nil
+}
+
+// hardware is what this machine is, and what the user states of it.
+func (r *runner) hardware(ctx context.Context) speedmatrix.Facts {
 	hardware := speedmatrix.Facts{}
 	if r.server.SameMachine {
 		hardware = r.env.machine(ctx) // of another machine than the server's it would mislead
@@ -31,19 +48,11 @@ func (r *runner) makeDocument(ctx context.Context, plan *bench.Plan) error {
 	for key, fact := range r.stated.hardware {
 		hardware.Set(key, fact.Value, fact.Source)
 	}
-	client, selfErr := r.env.selfCheck(ctx, r.clock, slices.Max(plan.Concurrency))
-	if ctx.Err() != nil {
-		return interruptedOr(ctx, ctx.Err())
-	}
-	r.doc = r.newDocument(hardware, client)
-	if selfErr != nil {
-		r.warn("self-check", "the check of this program against its own ground truth failed: "+selfErr.Error())
-	}
-	return nil
+	return hardware
 }
 
 // newDocument is the document of a run before anything is measured.
-func (r *runner) newDocument(hardware speedmatrix.Facts, client speedmatrix.Client) *speedmatrix.Run {
+func (r *runner) newDocument(hardware speedmatrix.Facts, client speedmatrix.Client) (*speedmatrix.Run, error) {
 	method := r.o.MethodRecord(r.server.Dialect.Name())
 	method.Text, method.TextSHA256 = r.library.Name(), r.library.SHA256()
 	now := r.clock.Time(r.clock.Now())
@@ -53,11 +62,18 @@ func (r *runner) newDocument(hardware speedmatrix.Facts, client speedmatrix.Clie
 		Server:   r.serverRecord(),
 		Warnings: append([]speedmatrix.Warning{}, r.server.Warnings...), Findings: []speedmatrix.Finding{}, Repeats: []speedmatrix.Repeat{},
 	}
+	if r.launchCommand != nil {
+		doc.LaunchCommand = r.launchCommand
+	}
 	if r.stated.launchCommand != "" {
 		doc.LaunchCommand = &speedmatrix.Fact{Value: r.stated.launchCommand, Source: speedmatrix.SourceUser}
 	}
+	doc, err := r.clean(doc)
+	if err != nil {
+		return nil, err
+	}
 	doc.ID = runID(now, doc)
-	return doc
+	return doc, nil
 }
 
 // serverRecord is what was found out about the endpoint itself.
@@ -133,7 +149,7 @@ func (r *runner) openDirectory(plan *bench.Plan) error {
 	}
 	r.doc.Plan = speedmatrix.Plan{Contexts: plan.Contexts, Concurrency: plan.Concurrency, Prefill: plan.Prefill, MaxSeconds: r.o.MaxTime.Seconds()}
 	r.doc.Cells = plannedCells(plan)
-	if err := r.out.store.SaveRun(r.doc); err != nil {
+	if err := r.store().SaveRun(r.doc); err != nil {
 		r.out.discard()
 		return err
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,10 +15,11 @@ import (
 const nextIndent = "  "
 
 // printError writes what happened and what to do next.
-func printError(w io.Writer, err error) {
-	_, _ = fmt.Fprintf(w, "speedmatrix: %s\n", report.CleanLines(err.Error()))
+func printError(env *Env, err error) {
+	w := env.Stderr
+	_, _ = fmt.Fprintf(w, "speedmatrix: %s\n", report.CleanLines(env.shownText(err.Error())))
 	if e, ok := errors.AsType[*speedmatrix.Error](err); ok && e.Next != "" {
-		for line := range strings.SplitSeq(e.Next, "\n") {
+		for line := range strings.SplitSeq(env.shownText(e.Next), "\n") {
 			for _, part := range wrapNext(report.Clean(line)) {
 				_, _ = fmt.Fprintf(w, "%s%s\n", nextIndent, part)
 			}

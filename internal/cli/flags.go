@@ -24,6 +24,8 @@ type runOptions struct {
 	caFile, textFile, planFile     string
 	insecure, yes, events, lines   bool
 	out, resume                    string
+	launch                         string
+	launchTimeout                  time.Duration
 }
 
 // setter is a flag whose text is parsed by a function.
@@ -82,6 +84,9 @@ func (o *runOptions) methodFlags(fs flags) {
 
 // serverFlags say which server, and how to get in.
 func (o *runOptions) serverFlags(fs flags) {
+	o.launchTimeout = launchTimeout
+	fs.text(&o.launch, "launch", "COMMAND", "start the server with this command, wait until it is ready, and stop it at the end")
+	fs.define("launch-timeout", "TIME", duration(&o.launchTimeout), "longest time until a started server is ready (default 20m)")
 	fs.text(&o.model, "model", "NAME", "the model to measure, where several are served")
 	fs.text(&o.api, "api", "NAME", "chat or completions (default chat)")
 	fs.text(&o.apiKey, "api-key", "KEY", "key to send (default: $OPENAI_API_KEY); it is written nowhere")

@@ -38,7 +38,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	go r.watchClock(driving)
 	sampler := r.sample(ctx, driver)
 	defer sampler.Close()
-	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.out.store, Run: r.doc, Telemetry: sampler,
+	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.store(), Run: r.doc, Telemetry: sampler,
 		BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting, HasGauges: r.server.Gauges(), Generation: r.doc.Plan.Resumed, Tell: r.show.tell}
 	if err := r.warmUp(ctx, driver, session); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	if steps := r.clock.Steps(); steps > 0 {
 		r.doc.Client.ClockSteps = steps
 		r.warn("clock", fmt.Sprintf("the wall clock stepped %d times during the run; stamps near the steps may be off", steps))
-		if saveErr := r.out.store.SaveRun(r.doc); saveErr != nil && err == nil {
+		if saveErr := r.store().SaveRun(r.doc); saveErr != nil && err == nil {
 			err = saveErr
 		}
 	}

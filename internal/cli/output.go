@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,6 +21,15 @@ type Store interface {
 	Machine() ([]speedmatrix.MachineRow, error)
 }
 
+// logs is a store that keeps the log of a server; *runfile.Dir is one.
+type logs interface {
+	SaveLog(log io.WriterTo) error
+	Log() ([]byte, error)
+}
+
+// rowsOf are the events of a cell.
+type rowsOf = iter.Seq[speedmatrix.EventRow]
+
 // runsFolder is where runs go that are given no place.
 const runsFolder = "runs"
 
@@ -28,6 +39,15 @@ type output struct {
 	store Store
 	// made are the directories that were made for the run, the deepest first.
 	made []string
+}
+
+// close lets go of the run directory, so that another process may go on with the run.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c, ok := o.store.(io.Closer); ok {
+		_ = c.Close()
+	}
 }
 
 // checkOutput refuses a place where no run directory can be made; "" is the usual place.

@@ -35,6 +35,8 @@ type planFields struct {
 	Quick        any `yaml:"quick"`
 	SharedServer any `yaml:"shared-server"`
 	Salt         any `yaml:"salt"`
+	Launch       any `yaml:"launch"`
+	LaunchLimit  any `yaml:"launch-timeout"`
 	Model        any `yaml:"model"`
 	API          any `yaml:"api"`
 	APIKey       any `yaml:"api-key"`
@@ -55,6 +57,7 @@ func (p *planFields) values() map[string]any {
 		"max-output": p.MaxOutput, "max-time": p.MaxTime, "precision": p.Precision, "repeat": p.Repeat,
 		"prompts": p.Prompts, "text": p.Text, "temperature": p.Temperature, "body": p.Body, "kv-plan": p.KVPlan,
 		"method": p.Method, "quick": p.Quick, "shared-server": p.SharedServer, "salt": p.Salt, "model": p.Model,
+		"launch": p.Launch, "launch-timeout": p.LaunchLimit,
 		"api": p.API, "api-key": p.APIKey, "api-key-file": p.APIKeyFile, "header": p.Header, "ca-file": p.CAFile,
 		"insecure": p.Insecure, "state": p.State, "out": p.Out, "yes": p.Yes, "events": p.Events,
 	}

@@ -10,10 +10,10 @@ import (
 
 // planView is the start screen's data.
 func (r *runner) planView(plan *bench.Plan) report.PlanView {
-	s, facts := r.server, r.server.Facts
+	s, facts := r.server, r.doc
 	same := s.SameMachine
 	v := report.PlanView{
-		Engine: s.Title(), URL: r.doc.Server.URL,
+		Engine: s.Title(), URL: r.env.shown.URL(r.server.Base.Redacted()),
 		Model: facts.Model.Text(speedmatrix.ModelName), ServedName: facts.Model.Text(speedmatrix.ModelServedName),
 		Quantization: facts.Model.Text(speedmatrix.ModelQuantization), MaxLength: s.MaxLength, KVTokens: s.KVTokens,
 		RunningLimit: s.RunningLimit, PrefixCaching: s.PrefixCaching, Machine: machineParts(r.doc.Hardware, same),

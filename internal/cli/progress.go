@@ -10,6 +10,7 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/redact"
 	"speedmatrix/internal/report"
 	"speedmatrix/internal/tui"
 	"speedmatrix/internal/unit"
@@ -21,9 +22,10 @@ type progress struct {
 	human  io.Writer
 	events io.Writer
 
-	mu     sync.Mutex
-	live   bool
-	drawn  bool
+	mu   sync.Mutex
+	live bool
+	// drawn is how many lines stand below the last line that stays.
+	drawn  int
 	lastNS int64
 	left   time.Duration
 	done   int
@@ -73,15 +75,36 @@ func (p *progress) line(text string) {
 		return
 	}
 	p.clear()
-	_, _ = fmt.Fprintln(p.human, text)
+	_, _ = fmt.Fprintln(p.human, p.env.shownText(text))
 }
 
-// clear wipes the status line; the caller holds the lock.
+// clear wipes the status lines; the caller holds the lock.
 func (p *progress) clear() {
-	if p.drawn {
+	switch {
+	case p.drawn > 1:
+		_, _ = fmt.Fprintf(p.human, "\r\x1b[%dA\x1b[J", p.drawn-1)
+	case p.drawn == 1:
 		_, _ = io.WriteString(p.human, "\r\x1b[K")
-		p.drawn = false
 	}
+	p.drawn = 0
+}
+
+// block shows status lines in the place of those before; none wipes them.
+func (p *progress) block(lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	width := p.env.Width
+	if width == 0 {
+		width = helpWidth
+	}
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) >= width {
+			lines[i] = string(runes[:width-1])
+		}
+	}
+	_, _ = io.WriteString(p.human, strings.Join(lines, "\n"))
+	p.drawn = len(lines)
 }
 
 // say tells one sentence.
@@ -91,7 +114,7 @@ func (p *progress) say(text string) { p.line(report.Clean(text)) }
 func (p *progress) ask(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, _ = io.WriteString(p.human, text)
+	_, _ = io.WriteString(p.human, p.env.shownText(text))
 }
 
 // plan shows the start screen.
@@ -157,6 +180,10 @@ func (p *progress) write(e bench.Event) {
 	if p.events == nil {
 		return
 	}
+	e, err := redact.Copy(p.env.shown, e)
+	if err != nil {
+		return
+	}
 	data, err := json.Marshal(e)
 	if err != nil {
 		return
@@ -166,6 +193,10 @@ func (p *progress) write(e bench.Event) {
 
 // tell takes an event of the session.
 func (p *progress) tell(e bench.Event) {
+	e, err := redact.Copy(p.env.shown, e)
+	if err != nil {
+		return
+	}
 	p.mu.Lock()
 	p.done, p.total = e.Done, e.Total
 	if e.SecondsLeft != nil {
@@ -227,7 +258,7 @@ func (p *progress) glance(g bench.Glance) {
 		text = string([]rune(text)[:w-1])
 	}
 	_, _ = io.WriteString(p.human, "\r\x1b[K"+text)
-	p.drawn = true
+	p.drawn = 1
 }
 
 // status is the status line.
@@ -260,6 +291,7 @@ func (p *progress) end(doc *speedmatrix.Run, dir string) {
 	p.write(bench.Event{Event: bench.EventEnd, Time: time.Now().UTC().Format(time.RFC3339Nano), Done: p.done, Total: p.total, Message: dir})
 	_, _ = fmt.Fprintln(p.human)
 	_ = report.Terminal(p.human, report.Build(doc), p.terminal())
+	dir = p.env.shownText(dir)
 	_, _ = fmt.Fprintf(p.human, "\nSaved    %s\nNext     speedmatrix report %s --open\n         speedmatrix verify %s\n", dir, dir, dir)
 	if doc.Ended != "" {
 		_, _ = fmt.Fprintf(p.human, "         speedmatrix run --resume %s\n", dir)

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/launch"
 	"speedmatrix/internal/probe"
 	"speedmatrix/internal/prompt"
+	"speedmatrix/internal/redact"
 	"speedmatrix/internal/stamp"
 )
 
@@ -23,11 +26,15 @@ at every context length × number of simultaneous requests.
 Without URL it looks on the usual local ports: 8000 (vLLM), 8080 (llama.cpp),
 30000 (SGLang), 11434 (Ollama), 1234 (LM Studio).
 
+--launch starts the server first and stops it at the end; its log is kept in the
+run directory.
+
 It writes a run directory: run.json with everything published, and the raw
 events as Parquet files. Ctrl-C ends the window and keeps what was measured; a
 second Ctrl-C ends at once. A run that was ended goes on with --resume DIR.`
 
 const runExample = `  speedmatrix run
+  speedmatrix run --launch 'vllm serve Qwen/Qwen3-8B --max-num-seqs 64'
   speedmatrix run http://127.0.0.1:8000 --contexts 0,16K,max --concurrency 1,4
   speedmatrix run https://api.example.com/v1 --model big --api-key-file key.txt`
 
@@ -47,6 +54,7 @@ func newRun(env *Env) *cobra.Command {
 			if len(args) == 1 {
 				r.url = args[0]
 			}
+			r.urlGiven = r.url != ""
 			if o.resume != "" {
 				if err := checkResumeFlags(method.FlagSet, o); err != nil {
 					return err
@@ -72,7 +80,7 @@ func checkResumeFlags(method *pflag.FlagSet, o *runOptions) error {
 	}
 	var given []string
 	method.VisitAll(func(f *pflag.Flag) {
-		if f.Changed && f.Name != "max-time" && f.Name != "text" {
+		if f.Changed && f.Name != "max-time" && f.Name != "text" && f.Name != "body" {
 			given = append(given, "--"+f.Name)
 		}
 	})
@@ -89,16 +97,25 @@ type runner struct {
 	o   *runOptions
 	url string
 
-	stated  *stated
-	header  http.Header
-	hide    func(string) string
-	clock   *stamp.Clock
-	server  *probe.Server
-	library *prompt.Library
-	out     output
-	doc     *speedmatrix.Run
-	resumed bool
-	show    *progress
+	stated *stated
+	header http.Header
+	hide   func(string) string
+	redact *redact.Redactor
+	// urlGiven says that the user named the server, and not the run that goes on.
+	urlGiven bool
+	// command starts the server; log and launched are those of the server that was started.
+	command  *launch.Command
+	log      *launch.Log
+	launched atomic.Pointer[launch.Server]
+	// launchCommand is how the server was started, as far as this program found out by itself.
+	launchCommand *speedmatrix.Fact
+	clock         *stamp.Clock
+	server        *probe.Server
+	library       *prompt.Library
+	out           output
+	doc           *speedmatrix.Run
+	resumed       bool
+	show          *progress
 	// interrupt is what Ctrl-C does.
 	interrupt func()
 	// baseRunning and baseWaiting are the foreign load that --shared-server accepts.
@@ -106,12 +123,16 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) error {
+	defer r.out.close()
 	if err := r.prepare(); err != nil {
 		return err
 	}
 	if r.resumed && complete(r.doc) {
-		r.show.end(r.doc, r.out.path())
-		return nil
+		doc, err := r.clean(r.doc)
+		if err == nil {
+			r.show.end(doc, r.out.path())
+		}
+		return err
 	}
 	ctx, interrupts := r.interrupts(ctx)
 	defer interrupts.close()
@@ -154,10 +175,26 @@ func (r *runner) prepareLook(apart bool) (err error) {
 	if r.stated, err = r.o.stated(); err != nil {
 		return err
 	}
-	if r.header, err = r.o.header(r.env); err != nil {
+	if r.resumed {
+		r.restate()
+	}
+	if err := r.parseLaunch(); err != nil {
 		return err
 	}
-	r.hide = hider(secretsIn(r.header))
+	if r.header, err = r.o.header(r.env, r.command); err != nil {
+		return err
+	}
+	if r.o.Salt == "" {
+		r.o.Salt = strings.ToLower(rand.Text()[:12])
+	}
+	if err := r.hideSecrets(); err != nil {
+		return err
+	}
+	if r.resumed {
+		if err := r.sameSettings(); err != nil {
+			return err
+		}
+	}
 	if _, err := r.o.tls(); err != nil {
 		return err
 	}
@@ -166,19 +203,21 @@ func (r *runner) prepareLook(apart bool) (err error) {
 			return err
 		}
 	}
-	if r.o.Salt == "" {
-		r.o.Salt = strings.ToLower(rand.Text()[:12])
-	}
 	r.show = newProgress(r.env, apart)
 	return nil
 }
 
 // measureServer does all that needs the server.
 func (r *runner) measureServer(ctx context.Context) error {
-	if err := r.look(ctx); err != nil {
+	if err := r.startServer(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
+	defer r.stopServer()
+	if err := r.look(ctx); err != nil {
+		return interruptedOr(ctx, r.withLog(err))
+	}
 	defer r.server.Close()
+	r.readProcess(ctx)
 	plan, err := bench.NewPlan(r.o.Settings, r.limits())
 	if err != nil {
 		return err
@@ -195,12 +234,18 @@ func (r *runner) measureServer(ctx context.Context) error {
 	if err := r.openDirectory(plan); err != nil {
 		return err
 	}
-	return r.conclude(r.measure(ctx, plan))
+	err = r.withLog(r.measure(ctx, plan))
+	r.server.Close()
+	r.stopServer()
+	return r.conclude(err)
 }
 
 // endedAtOnce is the end at the second interrupt.
 func (r *runner) endedAtOnce() error {
 	e := &speedmatrix.Error{Kind: speedmatrix.KindInterrupted, What: "ended at once"}
+	if server := r.launchedServer(); server != nil {
+		server.Kill()
+	}
 	if path := r.out.keep(r.resumed); path != "" {
 		e.Next = fmt.Sprintf("Cells that were complete are kept. Go on with: speedmatrix run --resume %s", path)
 	}

@@ -96,8 +96,8 @@ func TestAResumptionChangesNothing(t *testing.T) {
 		other.Version, other.MaxLength = "0.33.0", 4<<10
 		w.truth(local, other)
 		w.main("run", "--resume", "run")
-		w.ended(4, "the server is not the one that this run measured", `model.max_length_tokens was "8192" and is "4096"`,
-			`engine.version was "0.32.0" and is "0.33.0"`, "Begin a new run, or start the server as it was.")
+		w.ended(4, "the server is not the one that this run measured", "model.max_length_tokens 8192 → 4096",
+			"engine.version 0.32.0 → 0.33.0", "Start the server as it was, or begin a new run.")
 		if after := w.document("run"); !after.FinishedAt.Equal(*before.FinishedAt) || after.Plan.Resumed != 0 {
 			t.Error("the run was changed")
 		}

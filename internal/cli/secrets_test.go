@@ -44,7 +44,7 @@ func TestAKeyIsNowhereThoughTheServerRepeatsIt(t *testing.T) {
 					}
 					w.main(args...)
 					w.ended(7, "cells failed")
-					if !strings.Contains(w.out.String(), "the key [hidden] may not") {
+					if !strings.Contains(w.out.String(), "the key «redacted: api key» may not") {
 						t.Errorf("the server's words are not shown:\n%s", w.out.String())
 					}
 					w.noKeyIn("run")
@@ -134,7 +134,7 @@ func (w *world) addRows(dir string, texts map[string]string) {
 		}
 		texts["rows of "+name] = string(data)
 	}
-	if !strings.Contains(texts["rows of "+speedmatrix.CellKey(speedmatrix.PhaseDecode, "0", 2)], "[hidden]") {
+	if !strings.Contains(texts["rows of "+speedmatrix.CellKey(speedmatrix.PhaseDecode, "0", 2)], "«redacted: api key»") {
 		w.t.Error("no row shows where the key was")
 	}
 }

@@ -120,4 +120,6 @@ func ReadLog(lines []string) speedmatrix.Facts {
 // proxies listen in the place of servers elsewhere.
 var proxies = []string{"docker-proxy", "rootlessport", "rootlesskit", "ssh", "sshd", "nginx", "haproxy", "envoy", "caddy", "traefik", "socat", "pasta", "slirp4netns"}
 
-func isProxy(args []string) bool { return len(args) == 0 || slices.Contains(proxies, baseName(args[0])) }
+func isProxy(args []string) bool {
+	return len(args) == 0 || slices.Contains(proxies, baseName(args[0]))
+}

@@ -38,6 +38,12 @@ func NewLog(clean func(line string) string, told func(line string)) *Log {
 	return &Log{clean: clean, told: told}
 }
 
+// Telling gives the log another listener. It comes before the log is written to by others.
+func (l *Log) Telling(told func(line string)) *Log {
+	l.told = told
+	return l
+}
+
 // Write takes what the server wrote; lines end where it ends them or returns to their beginning.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()

@@ -26,7 +26,7 @@ var placeholders = []string{"empty", "none", "null", "dummy", "test", "ollama", 
 
 // IsPlaceholder says whether a text that stands in a secret's place is none.
 func IsPlaceholder(text string) bool {
-	return strings.Trim(text, "*.xX-_ ") == "" || slices.Contains(placeholders, strings.ToLower(text))
+	return strings.Trim(text, "*.…xX-_ ") == "" || slices.Contains(placeholders, strings.ToLower(text))
 }
 
 // knownSecrets gives the forms in which secrets may appear, the longest first.

@@ -52,6 +52,7 @@ type Options struct {
 // Redactor takes secrets out. It is safe for concurrent use.
 type Redactor struct {
 	salt    []byte
+	kept    []string
 	secrets []known
 	own     []rule
 }
@@ -68,6 +69,19 @@ func (r *Redactor) With(secrets ...Secret) *Redactor {
 	slices.SortStableFunc(more.secrets, longestFirst)
 	return &more
 }
+
+// Keeping gives a redactor that lets the names and addresses of some hosts stand.
+func (r *Redactor) Keeping(hosts ...string) *Redactor {
+	less := *r
+	for _, host := range hosts {
+		if host != "" {
+			less.kept = append(slices.Clone(less.kept), strings.ToLower(host))
+		}
+	}
+	return &less
+}
+
+func (r *Redactor) keeps(host string) bool { return slices.Contains(r.kept, strings.ToLower(host)) }
 
 func longestFirst(a, b known) int { return cmp.Compare(len(b.text), len(a.text)) }
 

@@ -34,7 +34,7 @@ func (u *rule) apply(text string, r *Redactor) string {
 	taken := marks(text)
 	for _, m := range u.find.FindAllStringSubmatchIndex(text, -1) {
 		from, to := m[2*u.group], m[2*u.group+1]
-		if from < at || from == to || overlaps(taken, from, to) || u.ok != nil && !u.ok(text, from, to) {
+		if from < at || from == to || overlaps(taken, from, to) || r.keeps(text[from:to]) || u.ok != nil && !u.ok(text, from, to) {
 			continue
 		}
 		if q := text[from]; to-from > 2 && (q == '"' || q == '\'') && text[to-1] == q {

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -31,6 +30,9 @@ func (r *Redactor) URL(text string) string {
 }
 
 func (r *Redactor) host(name string) string {
+	if r.keeps(name) {
+		return name
+	}
 	if ip, err := netip.ParseAddr(name); err == nil {
 		if ip.IsLoopback() || ip.IsUnspecified() {
 			return name
@@ -43,13 +45,4 @@ func (r *Redactor) host(name string) string {
 		return name
 	}
 	return r.Mark(Host, name)
-}
-
-// Known says whether nothing would be taken out of an address's host and port.
-func (r *Redactor) Known(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	return !Marked(r.host(host))
 }

@@ -37,6 +37,7 @@ const (
 // long as no two of them write the same file.
 type Dir struct {
 	path string
+	lock *os.File
 }
 
 // CheckNew says why Create could not make dir, nil if nothing is known against it. It leaves nothing behind.
@@ -74,7 +75,7 @@ func exists(dir string, err error) error {
 	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("%s exists already", dir), Next: next, Err: err}
 }
 
-// Create makes a new run directory with its parents. It must not exist.
+// Create makes a new run directory with its parents, and locks it. It must not exist.
 func Create(dir string) (*Dir, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, writeError(filepath.Dir(dir), err)
@@ -89,7 +90,36 @@ func Create(dir string) (*Dir, error) {
 	if err := os.Mkdir(filepath.Join(dir, cellsName), 0o755); err != nil {
 		return nil, writeError(filepath.Join(dir, cellsName), err)
 	}
-	return &Dir{path: dir}, nil
+	d := &Dir{path: dir}
+	if err := d.Lock(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Lock claims the directory for the one process that may write it; nothing else keeps others from reading. It fails
+// while another process, or another Dir, has claimed it.
+func (d *Dir) Lock() error {
+	lock, free, err := claimFolder(d.path)
+	if err != nil {
+		return writeError(d.path, err)
+	}
+	if !free {
+		return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("another process is measuring into %s", d.path),
+			Next: "Wait until it ends, or end it."}
+	}
+	d.lock = lock
+	return nil
+}
+
+// Close gives up the claim of Lock or Create.
+func (d *Dir) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	lock := d.lock
+	d.lock = nil
+	return lock.Close()
 }
 
 // Open opens a run directory and removes what a killed run left half written.

@@ -26,6 +26,19 @@ func claim(file *os.File) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
+// claimFolder locks a folder for as long as the file that it gives is open; free is false when another has done so.
+// A file system without locks is no hindrance.
+func claimFolder(path string) (lock *os.File, free bool, err error) {
+	folder, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	if errors.Is(syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return nil, false, folder.Close()
+	}
+	return folder, true, nil
+}
+
 // removeAbandoned removes a temporary file that no process holds.
 func removeAbandoned(path string) {
 	file, err := os.Open(path)
