@@ -20,6 +20,10 @@ func printError(env *Env, err error) {
 	_, _ = fmt.Fprintf(w, "speedmatrix: %s\n", report.CleanLines(env.shownText(err.Error())))
 	if e, ok := errors.AsType[*speedmatrix.Error](err); ok && e.Next != "" {
 		for line := range strings.SplitSeq(env.shownText(e.Next), "\n") {
+			if strings.HasPrefix(line, "    ") { // a line of a log stays as it is
+				_, _ = fmt.Fprintf(w, "%s  %s\n", nextIndent, report.Clean(line))
+				continue
+			}
 			for _, part := range wrapNext(report.Clean(line)) {
 				_, _ = fmt.Fprintf(w, "%s%s\n", nextIndent, part)
 			}

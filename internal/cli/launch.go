@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,6 +39,9 @@ func (r *runner) parseLaunch() (err error) {
 	}
 	address, ok := r.command.Address()
 	if !ok && r.url == "" {
+		if err := r.command.Find(); err != nil {
+			return err
+		}
 		return usage("the command does not say where its server will listen", "Give the URL: speedmatrix run http://127.0.0.1:PORT --launch '…'")
 	}
 	r.url = cmp.Or(address, r.url)
@@ -61,8 +65,8 @@ func (r *runner) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ready(ctx) {
-		return usage("a server answers at "+r.url+" already, so the command cannot start another there",
+	if r.taken(ctx) {
+		return usage("something listens at "+r.url+" already, so the command cannot start a server there",
 			"Stop it, or give the command another --port; without --launch the one that runs is measured.")
 	}
 	view := newStartView(r.show, r.o.launchTimeout)
@@ -86,6 +90,40 @@ func (r *runner) startServer(ctx context.Context) error {
 		r.stopServer()
 	}
 	return err
+}
+
+// taken says whether something listens where the server is to listen.
+func (r *runner) taken(ctx context.Context) bool {
+	u, err := r.address()
+	if err != nil {
+		return false
+	}
+	dial := r.env.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	port := cmp.Or(u.Port(), map[string]string{"https": "443"}[u.Scheme], "80")
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
+// address is the server's URL, which may lack its scheme.
+func (r *runner) address() (*url.URL, error) {
+	text := r.url
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return nil, usage("not a server's URL: "+r.url, "A URL looks like http://127.0.0.1:8000.")
+	}
+	return u, nil
 }
 
 // makeLog begins the log, after that of the run's earlier part.
@@ -135,13 +173,9 @@ func (r *runner) agreeToLaunch(ctx context.Context) error {
 // readiness gives the function that asks a starting server whether it is ready: whether it answers with anything but a
 // server's error.
 func (r *runner) readiness() (func(ctx context.Context) bool, error) {
-	text := r.url
-	if !strings.Contains(text, "://") {
-		text = "http://" + text
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return nil, usage("not a server's URL: "+r.url, "A URL looks like http://127.0.0.1:8000.")
+	u, err := r.address()
+	if err != nil {
+		return nil, err
 	}
 	tlsConfig, err := r.o.tls()
 	if err != nil {

@@ -21,8 +21,8 @@ var causes = []struct {
 }{
 	{regexp.MustCompile(`(?i)address already in use|errno 98\b|couldn't bind (?:HTTP|to) |port \d+ is (?:already )?in use|port is already allocated|bind: .*in use`),
 		"its port is in use", "Stop what listens there, or give the command another --port."},
-	{regexp.MustCompile(`(?i)unrecognized arguments?|unknown (?:option|argument|flag)|invalid argument: -|no such option|error: argument -|unknown shorthand flag|unexpected argument`),
-		"it does not know an option, or not its value", "Correct the command: the line above names the option."},
+	{regexp.MustCompile(`(?i)unrecognized arguments?|unknown (?:option|argument|flag)|invalid argument: -|no such option|there is no flag|unknown command|error: argument -|unknown shorthand flag|unexpected argument`),
+		"it does not know an option, or not its value", "Correct the command: its words below name the option."},
 	{regexp.MustCompile(`(?i)no available memory for the cache blocks|larger than the (?:maximum|available) (?:number of tokens|KV cache memory)|to serve at least one request with .*max seq|KV cache is needed, which is larger`),
 		"the KV cache does not fit into the memory that is left", "Lower --max-model-len, or raise --gpu-memory-utilization."},
 	{regexp.MustCompile(`(?i)free memory on device .* is less than desired`),

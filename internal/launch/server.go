@@ -27,6 +27,8 @@ const (
 	// killLimit is how long the end of killed processes is waited for.
 	killLimit  = 5 * time.Second
 	watchEvery = 100 * time.Millisecond
+	// quoted stands before a line of a log in an error's advice: it is shown as it is.
+	quoted = "    "
 	// lastWords is how many lines of the log an error repeats.
 	lastWords = 8
 )
@@ -73,6 +75,14 @@ func Start(o Options) (*Server, error) {
 	}
 	s.child = child
 	return s, nil
+}
+
+// Find says why there is no program that the command could start, nil where there is one.
+func (c *Command) Find() error {
+	if _, err := exec.LookPath(c.Args[0]); err != nil {
+		return notStarted(c.Args[0], err)
+	}
+	return nil
 }
 
 // notStarted says why a program could not be started.
@@ -164,7 +174,7 @@ func (s *Server) Failure(when string) error {
 	if cause.What != "" {
 		e.What += ": " + cause.What
 	}
-	e.Next = cause.Next + s.words(cause)
+	e.Next = strings.TrimPrefix(cause.Next+s.words(cause), "\n")
 	return e
 }
 
@@ -184,7 +194,7 @@ func (s *Server) words(cause Cause) string {
 	if len(last) == 0 {
 		return "\nIt said nothing."
 	}
-	return "\nIts last words:\n" + strings.Join(last, "\n")
+	return "\nIts last words:\n" + quoted + strings.Join(last, "\n"+quoted)
 }
 
 // Ended says whether the server's first process has ended.
