@@ -95,10 +95,10 @@ var phases = []struct {
 }{
 	{regexp.MustCompile(`(?i)\bpulling (?:from|fs layer)|: Downloading|Downloading |Fetching \d+ files`), "downloading"},
 	{regexp.MustCompile(`(?i)Starting to load model|Loading (?:safetensors|pt) checkpoint|Load weight begin|llama_model_load|load_model: loading model|Loading weights|load_tensors|Loading model`), "loading weights"},
-	{regexp.MustCompile(`(?i)torch\.compile|Dynamo bytecode|Compiling a graph|compile range`), "compiling"},
+	{regexp.MustCompile(`(?i)Dynamo bytecode|Compiling a graph|torch\.compile takes|compile cache`), "compiling"},
 	{regexp.MustCompile(`(?i)Capturing CUDA graph|Capture cuda graph begin`), "capturing CUDA graphs"},
 	{regexp.MustCompile(`(?i)KV cache (?:size|memory)|Memory profiling|llama_kv_cache`), "making the KV cache"},
-	{regexp.MustCompile(`(?i)warming up|warmup|empty run`), "warming up"},
+	{regexp.MustCompile(`(?i)warming up|empty run`), "warming up"},
 	{regexp.MustCompile(`(?i)Application startup complete|Starting vLLM (?:API )?server|server is listening|fired up and ready|Uvicorn running`), "opening its port"},
 }
 

@@ -53,11 +53,12 @@ func Of(args, env []string) *Command {
 func Quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		q, err := syntax.Quote(word, syntax.LangBash)
+		name := assignment.FindString(word)
+		q, err := syntax.Quote(word[len(name):], syntax.LangBash)
 		if err != nil {
-			q = fmt.Sprintf("%q", word)
+			q = fmt.Sprintf("%q", word[len(name):])
 		}
-		quoted[i] = q
+		quoted[i] = name + q
 	}
 	return strings.Join(quoted, " ")
 }
