@@ -23,6 +23,8 @@ var causes = []struct {
 		"its port is in use", "Stop what listens there, or give the command another --port."},
 	{regexp.MustCompile(`(?i)unrecognized arguments?|unknown (?:option|argument|flag)|invalid argument: -|no such option|there is no flag|unknown command|error: argument -|unknown shorthand flag|unexpected argument`),
 		"it does not know an option, or not its value", "Correct the command: its words below name the option."},
+	{regexp.MustCompile(`(?i)greater than the derived max_model_len|context_length .* is greater than`),
+		"the maximum length asked for is more than the model's", "Lower --max-model-len (SGLang: --context-length)."},
 	{regexp.MustCompile(`(?i)no available memory for the cache blocks|larger than the (?:maximum|available) (?:number of tokens|KV cache memory)|to serve at least one request with .*max seq|KV cache is needed, which is larger`),
 		"the KV cache does not fit into the memory that is left", "Lower --max-model-len, or raise --gpu-memory-utilization."},
 	{regexp.MustCompile(`(?i)free memory on device .* is less than desired`),
@@ -45,6 +47,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?i)no space left on device`), "the disk is full", "Free some space."},
 	{regexp.MustCompile(`(?i)error while loading shared libraries|cannot open shared object file|ModuleNotFoundError|ImportError|symbol lookup error|undefined symbol|PackageNotFoundError`),
 		"a library that it needs is missing", "Repair its installation, or start it in the environment that has the library."},
+	{regexp.MustCompile(`ValidationError: \d+ validation error`), "it does not take a value of one of its options", "Correct the command: its words below say which."},
 	{regexp.MustCompile(`(?i)permission denied|PermissionError|operation not permitted`), "it may not read or use something", "Check the permissions of the file or port that its words name."},
 	{regexp.MustCompile(`(?i)no such file or directory|FileNotFoundError|HFValidationError`), "a file that it needs is not there", "Check the paths in the command."},
 }

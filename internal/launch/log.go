@@ -25,6 +25,7 @@ type Log struct {
 
 	mu       sync.Mutex
 	partial  []byte
+	returned bool // the partial line ended with a return
 	rewrites bool // the last line is one that the next takes the place of
 	head     []string
 	headSize int
@@ -48,23 +49,32 @@ func (l *Log) Telling(told func(line string)) *Log {
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	var lines []string
+	end := func(rewritten bool) {
+		if line, ok := l.end(rewritten); ok {
+			lines = append(lines, line)
+		}
+	}
 	for rest := p; len(rest) > 0; {
+		if l.returned && rest[0] != '\r' {
+			// A return before a line's end is a part of it; before anything else the line is written anew.
+			l.returned = false
+			if rest[0] != '\n' {
+				end(true)
+			}
+		}
 		i := bytes.IndexAny(rest, "\r\n")
 		if i < 0 {
 			l.partial = append(l.partial, rest...)
 			break
 		}
 		l.partial = append(l.partial, rest[:i]...)
-		rewritten := rest[i] == '\r' && !(i+1 < len(rest) && rest[i+1] == '\n')
-		if line, ok := l.end(rewritten); ok {
-			lines = append(lines, line)
+		if l.returned = rest[i] == '\r'; !l.returned {
+			end(false)
 		}
 		rest = rest[i+1:]
 	}
 	if len(l.partial) > 8*longestLine {
-		if line, ok := l.end(false); ok {
-			lines = append(lines, line)
-		}
+		end(false)
 	}
 	l.mu.Unlock()
 	if l.told != nil {

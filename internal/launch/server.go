@@ -187,7 +187,7 @@ func (s *Server) LastWords() string {
 }
 
 func (s *Server) words(cause Cause) string {
-	last := s.o.Log.Last(lastWords)
+	last := slices.DeleteFunc(s.o.Log.Last(lastWords), func(line string) bool { return strings.Trim(line, " ^~") == "" })
 	if cause.Line != "" && !slices.Contains(last, cause.Line) {
 		last = append([]string{cause.Line, "…"}, last...)
 	}
