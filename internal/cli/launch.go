@@ -212,7 +212,7 @@ func (r *runner) stopServer() {
 	alive := !server.Ended()
 	server.Stop()
 	if alive {
-		r.show.say(fmt.Sprintf("The server has stopped, after %s.", unit.Fine(time.Since(begun))))
+		r.show.say(fmt.Sprintf("The server has stopped, within %s.", unit.Duration(time.Since(begun).Truncate(time.Second)+time.Second)))
 	}
 	r.setLaunched(nil)
 	if r.out.path() != "" {

@@ -17,6 +17,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/cli"
 	"speedmatrix/internal/golden"
+	"speedmatrix/internal/launch"
 	"speedmatrix/internal/machine"
 	"speedmatrix/internal/memnet"
 	"speedmatrix/internal/runfile"
@@ -55,10 +56,21 @@ type world struct {
 	terminal bool
 	create   func(path string) (cli.Store, error)
 	// watched is what the program wanted to be sampled.
-	watched  []machine.Watch
-	out, err screen
-	code     int
+	watched []machine.Watch
+	// environ, who, start and listening are what the program has of the machine.
+	environ   []string
+	who       who
+	specs     []launch.Spec
+	children  []*child
+	start     launch.Starter
+	listening func(ctx context.Context, port int) *launch.Process
+	gpu       string
+	out, err  screen
+	code      int
 }
+
+// who is whose machine the program runs on.
+type who struct{ home, user, host string }
 
 // screen is an output that may be written by several goroutines.
 type screen struct {
@@ -139,7 +151,8 @@ func (w *world) environment(args []string) *cli.Env {
 	return &cli.Env{
 		Args: args, Stdin: w.stdin, Stdout: &w.out, Stderr: &w.err, Getenv: func(name string) string { return w.env[name] },
 		StdinTerminal: w.terminal, StdoutTerminal: w.terminal, Width: 100,
-		Dial: w.net.DialContext, Signals: w.signals, SelfCheck: sure, Machine: someMachine, Watch: w.watch, Create: w.create,
+		Dial: w.net.DialContext, Signals: w.signals, SelfCheck: sure, Machine: w.machine, Watch: w.watch, Create: w.create,
+		Environ: func() []string { return w.environ }, Home: w.who.home, User: w.who.user, Host: w.who.host, Start: w.start, Listening: w.listening,
 	}
 }
 
@@ -150,9 +163,12 @@ func sure(_ context.Context, _ *stamp.Clock, streams int) (speedmatrix.Client, e
 		SelfCheckStreams: streams, SelfCheckRate: 12345}, nil
 }
 
-// someMachine is a machine that is always the same.
-func someMachine(context.Context) speedmatrix.Facts {
+// machine is one that is always the same, but for its GPU.
+func (w *world) machine(context.Context) speedmatrix.Facts {
 	facts := speedmatrix.Facts{}
+	if w.gpu != "" {
+		facts.Set(speedmatrix.HardwareGPU, w.gpu, "machine")
+	}
 	facts.Set(speedmatrix.HardwareCPU, "Test CPU", "machine")
 	facts.Set(speedmatrix.HardwareRAM, "32 GB", "machine")
 	return facts

@@ -190,6 +190,7 @@ func TestDifferencesOfCommands(t *testing.T) {
 			[]string{"--enforce-eager → left out", "--max-num-seqs 8 → 16", "model m → n", "-tp 2 added"}},
 		{"VLLM_X=1 vllm serve m", "VLLM_X=2 OTHER=1 vllm serve m", []string{"VLLM_X 1 → 2"}},
 		{"docker run -p 1:8000 vllm/vllm-openai:a m", "docker run -p 2:8000 vllm/vllm-openai:b m", []string{"image vllm/vllm-openai:a → vllm/vllm-openai:b"}},
+		{"vllm serve m --api-key «redacted: api key»", "vllm serve m", nil},
 		{"a | b", "a | c", []string{"a | b → a | c"}},
 	}
 	for _, tt := range tests {

@@ -3,6 +3,7 @@ package launch
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,9 +54,12 @@ func or(text, otherwise string) string {
 	return text
 }
 
+// takenOut is a mark in the place of a secret: it has blanks, but stands for one word.
+var takenOut = regexp.MustCompile(`«[^»]*»`)
+
 // settings gives what a command line tells the engine, by option; "model" is its first positional word.
 func settings(text string) (map[string]string, error) {
-	words, err := shell.Fields(text, func(name string) string { return "$" + name })
+	words, err := shell.Fields(takenOut.ReplaceAllString(text, "«»"), func(name string) string { return "$" + name })
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (r *Redactor) tree(field string, value any) any {
 		out := make(map[string]any, len(v))
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			below := key
-			if key == "value" || key == "others" || key == "source" {
+			if key == "value" || key == "others" {
 				below = field // a fact is known by its key
 			}
 			out[r.Text(key)] = r.tree(below, v[key])
@@ -64,8 +64,8 @@ func (r *Redactor) Field(name, value string) string {
 	if kind, named := kindOf(name); named && value != "" && !Marked(value) && secret(value, 0, len(value)) {
 		return r.Mark(kind, value)
 	}
-	if versionField.MatchString(name) {
-		return outside(value, func(part string) string { return r.textOf(part, true) })
+	if versionField.MatchString(name) && dotted.MatchString(value) {
+		return value // four numbers are no address there
 	}
 	if addressField.MatchString(name) {
 		return r.URL(value)
@@ -75,6 +75,7 @@ func (r *Redactor) Field(name, value string) string {
 
 var (
 	versionField = regexp.MustCompile(`(?i)(?:^|_)(?:version|driver|build|release|kernel|revision)$`)
+	dotted       = regexp.MustCompile(`^v?[0-9]+(?:\.[0-9]+)*$`)
 	addressField = regexp.MustCompile(`(?i)(?:^|_)(?:url|endpoint)$`)
 )
 

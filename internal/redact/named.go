@@ -12,18 +12,20 @@ const (
 	keyNames      = `api[-_]?keys?|apikeys?|access[-_]?key(?:[-_]?id)?|secret[-_]?(?:access[-_]?)?key|account[-_]?key|license[-_]?key|encryption[-_]?key|signing[-_]?key|private[-_]?key|ssh[-_]?key`
 	tokenNames    = `(?:auth|access|refresh|id|hf|hub|bot|bearer|session|security|csrf|service|personal|user|admin|github|gitlab|wandb|registry)[-_]?token`
 	passwordNames = `passw(?:or)?d|passphrase|passwd|secrets?|credentials?|session[-_]?(?:id|key)`
-	anyValue      = `"[^"\n]*"|'[^'\n]*'|[^\s"',;&)\]}]+`
-	between       = `["']?\s*[:=]\s*\[?\s*`
+	anyValue      = `"[^"\n]*(?:"|$)|'[^'\n]*(?:'|$)|[^\s"',;&)\]}]+`
+	// between and apart may hold the backslashes of a text within a text.
+	between = `\\*["']?\s*[:=]\s*\[?\s*\\*`
+	apart   = `[ \t]+\\*`
 )
 
 // named are values that stand behind a name: of a header, an option, a variable, a field.
 var named = []rule{
 	{kind: APIKey, group: 1, low: []string{"authorization"}, find: regexp.MustCompile(`(?i)\b(?:proxy-)?authorization` + between + `["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?([^\s"',;]+)`), ok: secret},
-	{kind: Cookie, group: 1, low: []string{"cookie"}, find: regexp.MustCompile(`(?i)\b(?:set-)?cookie["']?\s*[:=]\s*["']?([^"'\r\n]+)`), ok: secret},
+	{kind: Cookie, group: 1, low: []string{"cookie"}, find: regexp.MustCompile(`(?i)\b(?:set-)?cookie` + between + `["']?([^\s"',;]+(?:;\s*[^\s"',;]+)*)`), ok: secret},
 	{kind: Token, group: 1, low: []string{"bearer"}, find: regexp.MustCompile(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{8,})`), ok: hasDigit},
-	{kind: APIKey, group: 1, low: []string{"key"}, find: regexp.MustCompile(`(?i)(?:` + keyNames + `)(?:` + between + `|[ \t]+)(` + anyValue + `)`), ok: given},
-	{kind: Token, group: 1, low: []string{"token"}, find: regexp.MustCompile(`(?i)(?:` + tokenNames + `)(?:` + between + `|[ \t]+)(` + anyValue + `)`), ok: given},
-	{kind: Password, group: 1, low: []string{"passw", "passphrase", "secret", "credential", "session"}, find: regexp.MustCompile(`(?i)(?:` + passwordNames + `)(?:` + between + `|[ \t]+)(` + anyValue + `)`), ok: given},
+	{kind: APIKey, group: 1, low: []string{"key"}, find: regexp.MustCompile(`(?i)(?:` + keyNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
+	{kind: Token, group: 1, low: []string{"token"}, find: regexp.MustCompile(`(?i)(?:` + tokenNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
+	{kind: Password, group: 1, low: []string{"passw", "passphrase", "secret", "credential", "session"}, find: regexp.MustCompile(`(?i)(?:` + passwordNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
 	{kind: Password, group: 1, low: []string{"pwd"}, find: regexp.MustCompile(`(?i)\bpwd["']?[:=]["']?([^\s"',;&)\]}/]+)`), ok: secret},
 	{kind: Token, group: 1, find: regexp.MustCompile(`\b[A-Z0-9_]*_?TOKEN=(` + anyValue + `)`), ok: secret, hint: "TOKEN="},
 	{kind: Token, group: 1, low: []string{"token", "key", "auth"}, find: regexp.MustCompile(`(?i)(?:^|[^a-z])(?:token|key|auth)["']?\s*[:=]\s*["']?([A-Za-z0-9._~+/=-]{16,})`), ok: random},
@@ -32,7 +34,7 @@ var named = []rule{
 	{kind: Serial, group: 1, low: []string{"serial"}, find: regexp.MustCompile(`(?i)\bserial(?:[ _-]?(?:number|num|no))?["']?\s*[:=]\s*["']?([A-Za-z0-9-]{5,})`), ok: hasDigit},
 	{kind: UUID, low: []string{"gpu-", "mig-"}, find: regexp.MustCompile(`\b(?:GPU|MIG|MIG-GPU)-[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`)},
 	{kind: UUID, group: 1, low: []string{"id"}, find: regexp.MustCompile(`(?i)\b(?:gpu|device|machine|system|product|board|host|boot|hardware)[-_ ]?(?:uu)?id["']?\s*[:=]\s*["']?([0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})`)},
-	{kind: User, group: 1, low: []string{"user", "log"}, find: regexp.MustCompile(`(?i)(?:\b(?:[a-z]+_)?(?:user|username|user[-_]name|logname|login)["']?=|--user(?:name)?[ =]|"(?:user|username|user_name|login)"\s*:\s*|\busername:\s*)(` + anyValue + `)`), ok: person},
+	{kind: User, group: 1, low: []string{"user", "log"}, find: regexp.MustCompile(`(?i)(?:\b(?:[a-z]+_)?(?:user|username|user[-_]name|logname|login)["']?=|--user(?:name)?[ =]|"(?:user|username|user_name|login)\\*"\s*:\s*\\*|\busername:\s*)(` + anyValue + `)`), ok: person},
 	{kind: Host, group: 1, low: []string{"host", "node", "master"}, find: regexp.MustCompile(`(?i)(?:\b(?:[a-z]+_)?(?:host|hostname|host[-_]name|node[-_]?name|master[-_]addr|host[-_]ip)["']?=|--(?:host|hostname|node-name|master-addr)[ =]|"?host[-_]?name"?\s*:\s*)(` + anyValue + `)`), ok: machine},
 }
 
@@ -48,7 +50,7 @@ func secret(text string, from, to int) bool {
 // given is secret where the name and the value may stand apart by a blank alone, as an option and its value do:
 // there the name must be an option.
 func given(text string, from, to int) bool {
-	before := strings.TrimRight(text[:from], " \t")
+	before := strings.TrimRight(text[:from], " \t\\")
 	if strings.HasSuffix(before, "=") || strings.HasSuffix(before, ":") || strings.HasSuffix(before, "[") {
 		return secret(text, from, to)
 	}

@@ -107,17 +107,14 @@ func (r *Redactor) Mark(kind Kind, value string) string {
 func Marked(text string) bool { return strings.Contains(text, markBegin) }
 
 // Text takes secrets and identities out of a text of any length and number of lines.
-func (r *Redactor) Text(text string) string { return r.textOf(text, false) }
-
-// textOf is Text; a version is no address.
-func (r *Redactor) textOf(text string, version bool) string {
+func (r *Redactor) Text(text string) string {
 	for _, s := range r.secrets {
 		text = outside(text, func(part string) string { return s.hide(part, r) })
 	}
 	low := strings.ToLower(text)
 	for _, list := range [][]rule{shapes, named, r.own, places} {
 		for i := range list {
-			if list[i].may(text, low) && !(version && list[i].kind == Address) {
+			if list[i].may(text, low) {
 				text = list[i].apply(text, r)
 			}
 		}

@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,9 +30,11 @@ func TestSecretsAreTakenOut(t *testing.T) {
 		{`serve --api-key="a b" -x`, `serve --api-key="«redacted: api key»" -x`},
 		{"serve --api-key 'a b c' -x", "serve --api-key '«redacted: api key»' -x"},
 		{`{"api_key": "k1", "n": 1}`, `{"api_key": "«redacted: api key»", "n": 1}`},
+		{`{\"api_key\": \"k1\"} --api-key \"a b\"`, `{\"api_key\": \"«redacted: api key»"} --api-key \"«redacted: api key»"`},
 		{"{'api_key': ['k1'], 'port': 8000}", "{'api_key': ['«redacted: api key»'], 'port': 8000}"},
 		{"VLLM_API_KEY=k1 vllm", "VLLM_API_KEY=«redacted: api key» vllm"},
 		{"HF_TOKEN=abc vllm", "HF_TOKEN=«redacted: token» vllm"},
+		{`--api-key "a b`, "--api-key «redacted: api key»"},
 		{"--hf-token abc", "--hf-token «redacted: token»"},
 		{"DB_PASSWORD: hunter2", "DB_PASSWORD: «redacted: password»"},
 		{"AWS_SECRET_ACCESS_KEY=wJalr/abc+1", "AWS_SECRET_ACCESS_KEY=«redacted: api key»"},
@@ -191,7 +194,7 @@ type document struct {
 func TestACopyIsJudgedByTheNamesOfItsFields(t *testing.T) {
 	r := redact.New(redact.Options{})
 	in := document{URL: "http://gpu.example.org:1", Big: 1764573262123456789, Share: 0.1, List: []string{"10.0.0.1", "x"}, Facts: map[string]map[string]any{
-		"serial": {"value": 1234567.0, "source": "user"}, "driver": {"value": "12.4.5.8"}, "gpu": {"value": "RTX 3090"}, "hostname": {"value": "box"},
+		"serial": {"value": 1234567.0, "source": "user", "others": []any{map[string]any{"value": "A7"}}}, "driver": {"value": "12.4.5.8"}, "gpu": {"value": "RTX 3090"}, "hostname": {"value": "box"},
 	}}
 	out, err := redact.Copy(r, in)
 	if err != nil {
@@ -204,6 +207,9 @@ func TestACopyIsJudgedByTheNamesOfItsFields(t *testing.T) {
 		if got := out.Facts[key]["value"]; got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
+	}
+	if serial := out.Facts["serial"]; serial["source"] != "user" || fmt.Sprint(serial["others"]) != "[map[value:«redacted: serial number»]]" {
+		t.Errorf("the fact of another source is %v", serial)
 	}
 	if in.List[0] != "10.0.0.1" {
 		t.Error("the original was changed")
