@@ -44,10 +44,10 @@ var plants = []plant{
 	{`{'password': 'planted-json-72'}`, "planted-json-72"},
 	{`{"access_token":"planted-json-73"}`, "planted-json-73"},
 	{`{"client_secret":"planted-json-74"}`, "planted-json-74"},
-	{"https://planteduser:plantedpass@files.example.org/x", "plantedpass"},
-	{"https://files.example.org/x?api_key=planted-query-81", "planted-query-81"},
-	{"https://files.example.org/x?a=b&token=planted-query-82", "planted-query-82"},
-	{"https://files.example.org/x?X-Amz-Signature=planted-query-83", "planted-query-83"},
+	{"https://planteduser:plantedpass@data.example.org/x", "plantedpass"},
+	{"https://data.example.org/x?api_key=planted-query-81", "planted-query-81"},
+	{"https://data.example.org/x?a=b&token=planted-query-82", "planted-query-82"},
+	{"https://data.example.org/x?X-Amz-Signature=planted-query-83", "planted-query-83"},
 	{"postgres://db:plantedpg@db.example.org/x", "plantedpg"},
 	{"hf_plantedplantedplanted91", "plantedplantedplanted91"},
 	{"ghp_plantedplantedplanted92", "plantedplantedplanted92"},
@@ -68,7 +68,7 @@ var plants = []plant{
 	{"hooks.slack.com/services/T0/B0/plantedplanted9H", "plantedplanted9H"},
 	{"-----BEGIN PRIVATE KEY-----\\nUExBTlRFRA\\n-----END PRIVATE KEY-----", "UExBTlRFRA"},
 	{annaHome + "/models/steady", annaHome},
-	{"/Users/annegreta/models", "annegreta"},
+	{"/" + "Users/annegreta/models", "annegreta"},
 	{`C:\Users\annegretb\models`, "annegretb"},
 	{"user=annegret", "annegret"},
 	{"annegret@plantbox7:~", "annegret@"},
@@ -199,13 +199,14 @@ func TestNothingPlantedLeavesARunOfAServerWhoseProcessIsRead(t *testing.T) {
 			return &launch.Process{PIDs: []int{1}, Args: append([]string{annaHome + "/venv/bin/python", "/bin/vllm", "serve", annaHome + "/m", "--api-key", "key-given-planted"}, flagged()...),
 				Env: launch.Allowed(w.environ)}
 		}
-		plan := "api-key: key-given-planted\nheader:\n"
+		var plan strings.Builder
+		plan.WriteString("api-key: key-given-planted\nheader:\n")
 		for i, p := range plants {
 			if !strings.Contains(p.text, `"`) && !strings.Contains(p.text, "'") {
-				plan += fmt.Sprintf("  X-Note-%d: '%s'\n", i, p.text)
+				plan.WriteString(fmt.Sprintf("  X-Note-%d: '%s'\n", i, p.text))
 			}
 		}
-		writeFile(t, "plan.yaml", plan+"state:\n  engine.note: '"+plants[0].text+"'\n")
+		writeFile(t, "plan.yaml", plan.String()+"state:\n  engine.note: '"+plants[0].text+"'\n")
 		w.main("run", local, "--plan", "plan.yaml", "--contexts", "0", "--concurrency", "1,4", "--prefill", "none", "--max-output", "64", "--quick", "--events", "--out", "run",
 			"--body", `{"user":"annegret","metadata":{"api_key":"key-given-planted"}}`)
 		w.ended(7, "cells failed")

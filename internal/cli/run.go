@@ -175,9 +175,20 @@ func (r *runner) prepareLook(apart bool) (err error) {
 	if r.stated, err = r.o.stated(); err != nil {
 		return err
 	}
-	if r.resumed {
-		r.restate()
+	if err := r.prepareServer(); err != nil {
+		return err
 	}
+	if r.o.textFile != "" {
+		if r.library, err = readLibrary(r.o.textFile); err != nil {
+			return err
+		}
+	}
+	r.show = newProgress(r.env, apart)
+	return nil
+}
+
+// prepareServer settles how the server is started and asked, and what must not leave; of a resumed run, as it was begun.
+func (r *runner) prepareServer() (err error) {
 	if err := r.parseLaunch(); err != nil {
 		return err
 	}
@@ -191,20 +202,13 @@ func (r *runner) prepareLook(apart bool) (err error) {
 		return err
 	}
 	if r.resumed {
+		r.restate()
 		if err := r.sameSettings(); err != nil {
 			return err
 		}
 	}
-	if _, err := r.o.tls(); err != nil {
-		return err
-	}
-	if r.o.textFile != "" {
-		if r.library, err = readLibrary(r.o.textFile); err != nil {
-			return err
-		}
-	}
-	r.show = newProgress(r.env, apart)
-	return nil
+	_, err = r.o.tls()
+	return err
 }
 
 // measureServer does all that needs the server.
