@@ -69,7 +69,7 @@ func TestARunGoesOnInTheSameCircumstancesOnly(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(usual())
 		w.later(50*time.Second, func() { w.signals <- os.Interrupt })
-		w.main(small()...)
+		w.main(small("--contexts", "0", "--prefill", "none")...)
 		w.ended(130)
 		for _, tt := range tests {
 			dir := strings.ReplaceAll(tt.name, " ", "-")
