@@ -12,6 +12,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/exporter"
 	"speedmatrix/internal/importer"
+	"speedmatrix/internal/redact"
 	"speedmatrix/internal/report"
 	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/unit"
@@ -67,6 +68,9 @@ func importFiles(env *Env, o *runOptions, options importer.Options, names []stri
 		return err
 	}
 	stated.addTo(doc)
+	if doc, err = redact.Copy(env.shown, doc); err != nil {
+		return err
+	}
 	dir, err := keepRun(doc, o.out)
 	if err != nil {
 		return err

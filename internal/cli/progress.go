@@ -70,12 +70,13 @@ func (p *progress) close() {
 func (p *progress) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	text = p.env.shownText(text)
 	if p.screen != nil {
 		p.screen.view.Send(tui.Notice{At: time.Now(), Text: text})
 		return
 	}
 	p.clear()
-	_, _ = fmt.Fprintln(p.human, p.env.shownText(text))
+	_, _ = fmt.Fprintln(p.human, text)
 }
 
 // clear wipes the status lines; the caller holds the lock.
