@@ -47,8 +47,14 @@ func (w *world) starter(s truth.Script, log string) launch.Starter {
 		c := &child{exited: make(chan struct{}), close: func() {}}
 		w.children = append(w.children, c)
 		w.later(5100*time.Millisecond, func() {
-			w.truth(local, s)
-			c.close = w.server.Close
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			select {
+			case <-c.exited:
+			default:
+				w.truth(local, s)
+				c.close = w.server.Close
+			}
 		})
 		return c, nil
 	}
@@ -129,7 +135,6 @@ func TestAnInterruptionStopsAStartingServer(t *testing.T) {
 				t.Error("the server was left running")
 			}
 			w.nothingLeft()
-			w.server.Close()
 		})
 	}
 }
