@@ -246,6 +246,29 @@ func TestNothingPlantedLeavesWithTheProperties(t *testing.T) {
 	})
 }
 
+// A look at a server shows and prints no more than a run would.
+func TestNothingPlantedLeavesALookAtAServer(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.planting()
+		s := steady()
+		s.Model, s.Auth = "steady-"+plants[0].text, "key-given-planted"
+		w.truth(local, s)
+		w.listening = func(context.Context, int) *launch.Process {
+			return &launch.Process{PIDs: []int{1}, Args: append([]string{"vllm", "serve", annaHome + "/m", "-q", plants[1].text}, flagged()...), Env: launch.Allowed(w.environ)}
+		}
+		for _, form := range [][]string{nil, {"--json"}} {
+			w.main(slices.Concat([]string{"probe", local, "--api-key", "key-given-planted"}, form, stating())...)
+			w.ended(0)
+			text := strings.Join(strings.Fields(w.out.String()+w.err.String()), " ")
+			for _, p := range plants {
+				if strings.Contains(text, p.needle) {
+					t.Errorf("probe %v shows %q", form, p.needle)
+				}
+			}
+		}
+	})
+}
+
 // What is wrong with a command line is said without what is secret in it.
 func TestNothingPlantedLeavesInAnError(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

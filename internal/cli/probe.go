@@ -13,6 +13,7 @@ import (
 	"speedmatrix/internal/bench"
 	"speedmatrix/internal/probe"
 	"speedmatrix/internal/prompt"
+	"speedmatrix/internal/redact"
 	"speedmatrix/internal/report"
 	"speedmatrix/internal/stats"
 	"speedmatrix/internal/unit"
@@ -75,10 +76,17 @@ func (r *runner) probe(ctx context.Context, asJSON bool) error {
 	}
 	ctx, interrupts := r.interrupts(ctx)
 	defer interrupts.close()
-	if err := r.look(ctx); err != nil {
+	if err := r.startServer(ctx); err != nil {
 		return interruptedOr(ctx, err)
 	}
+	defer r.stopServer()
+	if err := r.look(ctx); err != nil {
+		return interruptedOr(ctx, r.withLog(err))
+	}
 	defer r.server.Close()
+	if err := r.readShown(ctx); err != nil {
+		return err
+	}
 	plan, err := bench.NewPlan(r.o.Settings, r.limits())
 	if err != nil {
 		return err
@@ -90,7 +98,8 @@ func (r *runner) probe(ctx context.Context, asJSON bool) error {
 	if r.o.MaxTime > 0 {
 		plan.FitInto(r.o.MaxTime, &r.o.Settings, pilot)
 	}
-	r.doc = &speedmatrix.Run{Server: r.serverRecord(), Hardware: speedmatrix.Facts{}}
+	r.doc = &speedmatrix.Run{Server: r.serverRecord(), Model: r.server.Facts.Model, Engine: r.server.Facts.Engine, Hardware: speedmatrix.Facts{}}
+	r.doc.Server.URL = r.env.shown.URL(r.doc.Server.URL)
 	view := r.planView(plan)
 	expected, tokens := plan.Expected(&r.o.Settings, pilot)
 	view.Expected, view.PromptTokens = expected, int64(tokens)
@@ -100,6 +109,20 @@ func (r *runner) probe(ctx context.Context, asJSON bool) error {
 	return report.Probe(r.env.Stdout, report.ProbeView{Title: r.server.Title(), Found: view.Found, Model: r.server.Facts.Model,
 		Engine: r.server.Facts.Engine, Server: r.doc.Server, Hosted: r.server.Hosted, Warnings: r.server.Warnings, Unknown: r.unknown(),
 		Plan: view, ExpectedFrom: from})
+}
+
+// readShown completes what is known of the server by what its process tells, as it may be shown.
+func (r *runner) readShown(ctx context.Context) (err error) {
+	r.readProcess(ctx)
+	s := r.server
+	if s.Facts, err = redact.Copy(r.env.shown, s.Facts); err != nil {
+		return err
+	}
+	if s.Warnings, err = redact.Copy(r.env.shown, s.Warnings); err != nil {
+		return err
+	}
+	r.stated.hardware, err = redact.Copy(r.env.shown, r.stated.hardware)
+	return err
 }
 
 // pilotSizes are the prompts whose time predicts that of all others, and the one for a server

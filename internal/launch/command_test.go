@@ -144,19 +144,19 @@ func TestCommandLinesTellFacts(t *testing.T) {
 		model, engine map[string]string
 	}{
 		{"vllm serve Qwen/Qwen3-8B-AWQ -q awq_marlin --max-model-len 32k --max-num-seqs 64 -dp 2 --gpu-memory-utilization 0.95 -tp 2 --enforce-eager " +
-			"--no-enable-prefix-caching --kv-cache-dtype fp8_e4m3 --max_num_batched_tokens 8192 --speculative-config '{\"method\":\"eagle3\"}' --attention-backend FLASHINFER --block-size=32 --dtype auto",
+			"--no-enable-prefix-caching --kv-cache-dtype fp8_e4m3 --max_num_batched_tokens 8192 --speculative-config '{\"method\":\"eagle3\",\"num_speculative_tokens\":3}' --attention-backend FLASHINFER --block-size=32 --dtype auto",
 			map[string]string{"name": "Qwen/Qwen3-8B-AWQ", "quantization": "awq_marlin", "max_length_tokens": "32000"},
-			map[string]string{"running_limit_requests": "128", "gpu_memory_utilization": "0.95", "tensor_parallel_size": "2", "data_parallel_size": "2",
-				"enforce_eager": "true", "prefix_caching": "false", "kv_dtype": "fp8_e4m3", "step_tokens": "8192", "speculative_config": `{"method":"eagle3"}`,
+			map[string]string{"running_limit_requests": "128", "gpu_memory_utilization": "0.95", "tensor_parallel": "2", "data_parallel": "2",
+				"enforce_eager": "true", "prefix_caching": "false", "kv_dtype": "fp8_e4m3", "step_tokens": "8192", "speculative_decoding": "eagle3, 3 tokens",
 				"attention_backend": "FLASHINFER", "kv_block_tokens": "32"}},
 		{"VLLM_ATTENTION_BACKEND=TRITON_ATTN python -m vllm.entrypoints.openai.api_server --model /models/a/Agents-4B --max-model-len 1M --enable-chunked-prefill --async-scheduling",
 			map[string]string{"name": "Agents-4B", "max_length_tokens": "1048576"},
 			map[string]string{"attention_backend": "TRITON_ATTN", "chunked_prefill": "true", "async_scheduling": "true"}},
 		{"python -m sglang.launch_server --model-path m/n --quantization fp8 --context-length 4096 --mem-fraction-static 0.8 --tp 4 --kv-cache-dtype fp8_e5m2 " +
-			"--disable-radix-cache --max-running-requests 32 --speculative-algorithm EAGLE --speculative-num-steps 3 --disable-cuda-graph --page-size 1",
+			"--disable-radix-cache --max-running-requests 32 --speculative-algorithm EAGLE --speculative-num-draft-tokens 4 --disable-cuda-graph --page-size 1",
 			map[string]string{"name": "m/n", "quantization": "fp8", "max_length_tokens": "4096"},
-			map[string]string{"gpu_memory_utilization": "0.8", "tensor_parallel_size": "4", "kv_dtype": "fp8_e5m2", "prefix_caching": "false",
-				"running_limit_requests": "32", "speculative_config": "algorithm EAGLE, num-steps 3", "enforce_eager": "true", "kv_block_tokens": "1"}},
+			map[string]string{"gpu_memory_utilization": "0.8", "tensor_parallel": "4", "kv_dtype": "fp8_e5m2", "prefix_caching": "false",
+				"running_limit_requests": "32", "speculative_decoding": "eagle, 4 tokens", "enforce_eager": "true", "kv_block_tokens": "1"}},
 		{"llama-server -m ~/x/Qwen3-30B-Q4.gguf -c 65536 -np 4 -ngl 99 -fa on -ctk q8_0 -ctv q8_0 -b 2048 -ub 512 -t 8 --n-cpu-moe 10",
 			map[string]string{"name": "Qwen3-30B-Q4.gguf"},
 			map[string]string{"context_tokens": "65536", "running_limit_requests": "4", "gpu_layers": "99", "flash_attention": "true", "kv_dtype": "q8_0",

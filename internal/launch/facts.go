@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -102,6 +104,32 @@ func humanInt(text string) (int, bool) {
 	return int(x * scale), true
 }
 
+// speculation reads vLLM's configuration of it, JSON.
+func (f *facts) speculation(names ...string) {
+	text, ok := f.v.option(names...)
+	if !ok {
+		return
+	}
+	var config struct {
+		Method string `json:"method"`
+		Tokens int    `json:"num_speculative_tokens"`
+	}
+	if json.Unmarshal([]byte(text), &config) != nil {
+		f.engine.Set(speedmatrix.EngineSpeculative, "on", Source)
+		return
+	}
+	f.engine.Set(speedmatrix.EngineSpeculative, drafted(config.Method, config.Tokens), Source)
+}
+
+// drafted words speculative decoding as the probe does.
+func drafted(method string, tokens int) string {
+	method = strings.ToLower(or(method, "on"))
+	if tokens <= 0 {
+		return method
+	}
+	return fmt.Sprintf("%s, %d tokens", method, tokens)
+}
+
 func readVLLM(v *view, f *facts) {
 	loaded, ok := v.option("--model")
 	if !ok && len(v.words) > 0 {
@@ -124,23 +152,23 @@ func readVLLM(v *view, f *facts) {
 	f.whole(f.engine, speedmatrix.EngineKVBlockTokens, "--block-size")
 	f.text(f.engine, speedmatrix.EngineKVType, "--kv-cache-dtype")
 	f.switched(speedmatrix.EnginePrefixCaching, "enable-prefix-caching")
-	f.switched("chunked_prefill", "enable-chunked-prefill")
-	f.switched("async_scheduling", "async-scheduling")
+	f.switched(speedmatrix.EngineChunkedPrefill, "enable-chunked-prefill")
+	f.switched(speedmatrix.EngineAsyncScheduling, "async-scheduling")
 	f.flag("enforce_eager", true, "--enforce-eager")
 	f.number("gpu_memory_utilization", "--gpu-memory-utilization")
-	f.whole(f.engine, "tensor_parallel_size", "--tensor-parallel-size", "-tp")
-	f.whole(f.engine, "pipeline_parallel_size", "--pipeline-parallel-size", "-pp")
-	f.whole(f.engine, "data_parallel_size", "--data-parallel-size", "-dp")
-	f.flag("expert_parallel", true, "--enable-expert-parallel")
-	f.text(f.engine, "speculative_config", "--speculative-config", "-sc")
+	f.whole(f.engine, speedmatrix.EngineTensorParallel, "--tensor-parallel-size", "-tp")
+	f.whole(f.engine, speedmatrix.EnginePipelineParallel, "--pipeline-parallel-size", "-pp")
+	f.whole(f.engine, speedmatrix.EngineDataParallel, "--data-parallel-size", "-dp")
+	f.flag("expert_parallelism", true, "--enable-expert-parallel")
+	f.speculation("--speculative-config", "-sc")
 	f.text(f.engine, "compilation_config", "--compilation-config", "-O")
-	f.text(f.engine, "attention_backend", "--attention-backend")
+	f.text(f.engine, speedmatrix.EngineAttention, "--attention-backend")
 	if backend := v.env["VLLM_ATTENTION_BACKEND"]; backend != "" {
-		f.engine.Set("attention_backend", backend, Source)
+		f.engine.Set(speedmatrix.EngineAttention, backend, Source)
 	}
-	f.text(f.engine, "dtype", "--dtype")
+	f.text(f.model, speedmatrix.ModelDType, "--dtype")
 	f.number("cpu_offload_gb", "--cpu-offload-gb")
-	f.text(f.engine, "scheduling_policy", "--scheduling-policy")
+	f.text(f.engine, speedmatrix.EngineSchedulingPolicy, "--scheduling-policy")
 }
 
 func readSGLang(v *view, f *facts) {
@@ -156,21 +184,16 @@ func readSGLang(v *view, f *facts) {
 	f.flag(speedmatrix.EnginePrefixCaching, false, "--disable-radix-cache")
 	f.flag("enforce_eager", true, "--disable-cuda-graph")
 	f.number("gpu_memory_utilization", "--mem-fraction-static")
-	f.whole(f.engine, "tensor_parallel_size", "--tensor-parallel-size", "--tp-size", "--tp")
-	f.whole(f.engine, "data_parallel_size", "--data-parallel-size", "--dp-size", "--dp")
-	f.whole(f.engine, "pipeline_parallel_size", "--pipeline-parallel-size", "--pp-size", "--pp")
-	f.text(f.engine, "attention_backend", "--attention-backend")
-	f.text(f.engine, "dtype", "--dtype")
-	f.text(f.engine, "scheduling_policy", "--schedule-policy")
+	f.whole(f.engine, speedmatrix.EngineTensorParallel, "--tensor-parallel-size", "--tp-size", "--tp")
+	f.whole(f.engine, speedmatrix.EngineDataParallel, "--data-parallel-size", "--dp-size", "--dp")
+	f.whole(f.engine, speedmatrix.EnginePipelineParallel, "--pipeline-parallel-size", "--pp-size", "--pp")
+	f.text(f.engine, speedmatrix.EngineAttention, "--attention-backend")
+	f.text(f.model, speedmatrix.ModelDType, "--dtype")
+	f.text(f.engine, speedmatrix.EngineSchedulingPolicy, "--schedule-policy")
 	f.flag("torch_compile", true, "--enable-torch-compile")
-	var parts []string
-	for _, o := range v.options {
-		if name, ok := strings.CutPrefix(o.Name, "--speculative-"); ok {
-			parts = append(parts, strings.TrimSpace(name+" "+o.Value))
-		}
-	}
-	if len(parts) > 0 {
-		f.engine.Set("speculative_config", strings.Join(parts, ", "), Source)
+	if method, ok := v.option("--speculative-algorithm", "--speculative-algo"); ok {
+		tokens, _ := v.option("--speculative-num-draft-tokens")
+		f.engine.Set(speedmatrix.EngineSpeculative, drafted(method, parsed(tokens, 0)), Source)
 	}
 }
 
@@ -202,7 +225,9 @@ func readLlamaCpp(v *view, f *facts) {
 		f.engine.Set("flash_attention", !slices.Contains([]string{"off", "0", "false"}, value), Source)
 	}
 	f.whole(f.engine, "threads", "-t", "--threads")
-	f.text(f.engine, "draft_model", "-md", "--model-draft")
+	if _, ok := v.option("-md", "--model-draft"); ok {
+		f.engine.Set(speedmatrix.EngineSpeculative, "on", Source)
+	}
 	f.text(f.engine, "tensor_split", "-ts", "--tensor-split")
 	f.text(f.engine, "split_mode", "-sm", "--split-mode")
 	f.flag("kv_unified", true, "-kvu", "--kv-unified")

@@ -88,8 +88,8 @@ var logFacts = []struct {
 	key  string
 	line *regexp.Regexp
 }{
-	{"attention_backend", regexp.MustCompile(`Using (\S+?) (?:attention )?backend`)},
-	{"attention_backend", regexp.MustCompile(`Using AttentionBackendEnum\.([A-Z0-9_]+) backend`)},
+	{speedmatrix.EngineAttention, regexp.MustCompile(`Using (\S+?) (?:attention )?backend`)},
+	{speedmatrix.EngineAttention, regexp.MustCompile(`Using AttentionBackendEnum\.([A-Z0-9_]+) backend`)},
 	{speedmatrix.EngineKVTokens, regexp.MustCompile(`(?:GPU|CPU) KV cache size: ([0-9,]+) tokens`)},
 	{speedmatrix.EngineKVTokens, regexp.MustCompile(`max_total_num_tokens=([0-9]+)`)},
 	{"kv_unified", regexp.MustCompile(`n_slots = \d+, n_ctx_slot = \d+, kv_unified = '?(true|false)`)},

@@ -41,6 +41,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 		{"Authorization: Bearer abc123", "Authorization: Bearer «redacted: api key»"},
 		{"authorization=Basic dXNlcjpwYXNz", "authorization=Basic «redacted: api key»"},
 		{"Cookie: a=b; c=d", "Cookie: «redacted: cookie»"},
+		{"Cookie: a=b; sk-proj-abcdefgh12345678", "Cookie: «redacted: cookie»«redacted: api key»"},
 		{"sk-proj-abcdefgh12345678", "«redacted: api key»"},
 		{"hf_abcdefghijklmnopqrstuv", "«redacted: token»"},
 		{"ghp_abcdefghijklmnopqrstuv", "«redacted: token»"},

@@ -34,7 +34,8 @@ func (u *rule) apply(text string, r *Redactor) string {
 	taken := marks(text)
 	for _, m := range u.find.FindAllStringSubmatchIndex(text, -1) {
 		from, to := m[2*u.group], m[2*u.group+1]
-		if from < at || from == to || overlaps(taken, from, to) || r.keeps(text[from:to]) || u.ok != nil && !u.ok(text, from, to) {
+		to = beforeMark(taken, from, to)
+		if from < at || from >= to || r.keeps(text[from:to]) || u.ok != nil && !u.ok(text, from, to) {
 			continue
 		}
 		if q := text[from]; to-from > 2 && (q == '"' || q == '\'') && text[to-1] == q {
@@ -63,8 +64,14 @@ func marks(text string) [][]int {
 	return marked.FindAllStringIndex(text, -1)
 }
 
-func overlaps(taken [][]int, from, to int) bool {
-	return slices.ContainsFunc(taken, func(m []int) bool { return from < m[1] && to > m[0] })
+// beforeMark gives the end of what of a match stands before the first mark in it.
+func beforeMark(taken [][]int, from, to int) int {
+	for _, m := range taken {
+		if from < m[1] && to > m[0] {
+			return m[0]
+		}
+	}
+	return to
 }
 
 var (
@@ -135,7 +142,7 @@ func beginsPath(text string, from, _ int) bool {
 }
 
 // versionBefore is what stands before a version that looks like an address.
-var versionBefore = regexp.MustCompile(`(?i)(?:[-_~<>=!]=|\bv|version|release|driver|build|revision)["']?[\s:=]*["']?$`)
+var versionBefore = regexp.MustCompile(`(?i)(?:[a-z0-9_\]][~<>=!]=|(?:\bv|version|release|driver|build|revision)["']?[\s:=]*["']?)$`)
 
 // llamaTime is what follows the time at the beginning of a line of llama.cpp's log, minutes.seconds.ms.µs.
 var llamaTime = regexp.MustCompile(`^ [DIWE] `)
