@@ -16,15 +16,28 @@ func (r *runner) conclude(err error) error {
 		r.out.discard()
 		return err
 	}
-	if dir, ok := r.out.store.(pages); ok {
-		if _, pageErr := savePage(r.doc, dir); pageErr != nil && err == nil {
-			err = pageErr
-		}
+	if pageErr := r.savePage(); pageErr != nil && err == nil {
+		err = pageErr
 	}
 	r.show.end(r.doc, r.out.path())
 	if err != nil {
 		return r.goOn(err)
 	}
+	return r.failed()
+}
+
+// savePage writes the page of a run that has a directory of its own.
+func (r *runner) savePage() error {
+	dir, ok := r.out.store.(pages)
+	if !ok {
+		return nil
+	}
+	_, err := savePage(r.doc, dir)
+	return err
+}
+
+// failed is the error of a run in which cells failed; nil without any.
+func (r *runner) failed() error {
 	if failed := r.count(func(s speedmatrix.Status) bool { return s == speedmatrix.StatusFailed }); failed > 0 {
 		return &speedmatrix.Error{Kind: speedmatrix.KindMeasured,
 			What: fmt.Sprintf("%d of %d cells failed; the reasons stand in the table", failed, len(r.doc.Cells))}

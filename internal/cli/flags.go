@@ -101,6 +101,22 @@ func (o *runOptions) fileFlags(fs flags) {
 	fs.BoolVar(&o.events, "events", false, "print one JSON object per line on standard output while it runs; what people read goes to standard error")
 }
 
+// interleaveFlags are the files and questions of two runs that are measured in alternation.
+func (o *runOptions) interleaveFlags(fs flags) {
+	fs.text(&o.out, "out", "DIR", "folder in which the two run directories are made (default runs)")
+	fs.BoolVar(&o.yes, "yes", false, "ask nothing")
+}
+
+// changed lists the flags that were given.
+func changed(fs *pflag.FlagSet) (given []string) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	return given
+}
+
 func (o *runOptions) setContexts(v string) (err error) {
 	o.Contexts, err = tokenList(v, true)
 	return err
