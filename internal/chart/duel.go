@@ -66,7 +66,7 @@ func (d Duel) Draw(s Size) Drawing {
 	if d.Floor > 0 {
 		c.rect(box{duelLeft, duelTop, x.at(d.Floor) - duelLeft, bottom - duelTop}, `class="fl"`)
 	}
-	for _, v := range logTicks(y.lo, y.hi, 5) {
+	for _, v := range logTicks(y.lo, y.hi, max(3, s.Height/28)) {
 		c.line(point{duelLeft, y.at(v)}, point{x.to, y.at(v)}, "g")
 		c.text(point{duelLeft - 6, y.at(v) + 4}, Thousands(v), look{anchor: end})
 	}

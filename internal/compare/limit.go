@@ -150,9 +150,9 @@ func (l Limit) sentence(c *Cell, d *Difference) string {
 	case d.Low == nil:
 		return text + ", measured once each and without an interval"
 	case !d.Basis.Tested():
-		return text + fmt.Sprintf(" (%s to %s by the noise inside the windows; measured once each)", unit.Change(*d.Low), unit.Change(*d.High))
+		return text + fmt.Sprintf(" (%s to %s by the noise inside the windows; measured once each)", unit.ChangeFine(*d.Low), unit.ChangeFine(*d.High))
 	}
-	return text + fmt.Sprintf(" (%s to %s)", unit.Change(*d.Low), unit.Change(*d.High))
+	return text + fmt.Sprintf(" (%s to %s)", unit.ChangeFine(*d.Low), unit.ChangeFine(*d.High))
 }
 
 // lowerFirst begins a metric's name inside a sentence: "total tok/s", but "TTFT".

@@ -196,6 +196,9 @@ func decodePlaces(s *samples) []place {
 	return slices.DeleteFunc(places(s, s), func(p place) bool { return p.phase != speedmatrix.PhaseDecode })
 }
 
+// leastOutlier is how far from the median a measurement is before it is worth a name, as a share.
+const leastOutlier = 0.01
+
 // setNoise pools the variances of all cells, and names the measurements that stand apart.
 func (side *Side) setNoise(s *samples) {
 	cells := decodePlaces(s)
@@ -206,7 +209,7 @@ func (side *Side) setNoise(s *samples) {
 			squares += stats.Deviation(x.logs) * stats.Deviation(x.logs) * float64(n-1)
 			free += n - 1
 		}
-		if i, ok := stats.Outlier(x.logs, Level/float64(len(cells))); ok {
+		if i, ok := stats.Outlier(x.logs, Level/float64(len(cells))); ok && math.Abs(x.values[i]/stats.Median(x.values)-1) >= leastOutlier {
 			side.Outliers = append(side.Outliers, Outlier{Cell: x.from[i].cell.Key(), Run: x.from[i].run, Repeat: x.from[i].repeat,
 				Value: x.values[i], Median: stats.Median(x.values)})
 		}

@@ -106,6 +106,9 @@ func together(runs []*values, key string) (value string, mixed bool) {
 			seen = append(seen, x)
 		}
 	}
+	if i := slices.Index(seen, ""); i >= 0 && len(seen) > 1 {
+		seen[i] = "not set"
+	}
 	return strings.Join(seen, " / "), len(seen) > 1
 }
 
@@ -174,6 +177,7 @@ func settingsOf(run *speedmatrix.Run) *values {
 		speedmatrix.EngineRepository, speedmatrix.EngineKVType, speedmatrix.EnginePrefixCaching, speedmatrix.EngineRunningLimit, speedmatrix.EngineStepTokens})
 	if c := run.LaunchCommand; c != nil && c.Value != nil {
 		options := launchOptions(fmt.Sprint(c.Value))
+		v.put(GroupLaunch, commandName, options[commandName])
 		for _, name := range slices.Sorted(maps.Keys(options)) {
 			v.put(GroupLaunch, name, options[name])
 		}
@@ -217,9 +221,14 @@ func (v *values) facts(g Group, facts speedmatrix.Facts, first []string) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(facts)) {
-		v.put(g, key, facts.Text(key))
+		if !slices.Contains(derived, key) {
+			v.put(g, key, facts.Text(key))
+		}
 	}
 }
+
+// derived are facts that follow from others: what a token costs by the model's configuration.
+var derived = []string{"read_bytes_per_token", "kv_bytes_per_token", "flop_per_token", "flop_per_attention_pair"}
 
 func (v *values) rest(run *speedmatrix.Run) {
 	v.put(GroupRest, "origin", string(run.Origin))

@@ -162,13 +162,20 @@ func sharedError(list []*Difference) (e stats.Estimate, known bool) {
 	return e, known
 }
 
+// found is in how many cells a side is faster or slower.
+type found struct {
+	n    int
+	word Judgement
+}
+
 // sentence says a verdict in words.
 func sentence(v Verdict, p Pair) string {
 	var parts []string
-	for _, x := range []struct {
-		n    int
-		word Judgement
-	}{{v.Faster, Faster}, {v.Slower, Slower}} {
+	order := []found{{v.Faster, Faster}, {v.Slower, Slower}}
+	if v.Slower > v.Faster {
+		slices.Reverse(order)
+	}
+	for _, x := range order {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s in %s (%s)", x.word, ofCells(x.n, v.Cells, len(parts) == 0), span(v.least[x.word], v.most[x.word])))
 		}
@@ -183,22 +190,22 @@ func sentence(v Verdict, p Pair) string {
 	}
 	text := v.Metric.Name() + ": " + p.To + " is " + strings.Join(parts, ", ") + "."
 	if v.Cells > 1 && v.Overall.Low != nil {
-		text += fmt.Sprintf(" Over all of them %s (%s to %s).", unit.Change(v.Overall.Change), unit.Change(*v.Overall.Low), unit.Change(*v.Overall.High))
+		text += fmt.Sprintf(" Over all of them %s (%s to %s).", unit.ChangeFine(v.Overall.Change), unit.ChangeFine(*v.Overall.Low), unit.ChangeFine(*v.Overall.High))
 	} else if v.Cells > 1 {
 		text += " Over all of them " + unit.Change(v.Overall.Change) + "."
 	}
-	return text + doubt(v)
+	return text + reach(v)
 }
 
-// doubt is what a verdict cannot know.
-func doubt(v Verdict) string {
-	if v.Detectable != nil && *v.Detectable > 0 {
-		return " A change of " + unit.PercentFine(*v.Detectable) + " in one cell would be found in 9 of 10 cases."
+// reach is how small a change the verdict could have found, or that nothing was tested.
+func reach(v Verdict) string {
+	if !v.Tested {
+		return " Not tested: measured once each."
 	}
-	if v.Tested {
+	if v.Detectable == nil || *v.Detectable <= 0 {
 		return ""
 	}
-	return " Measured once each: what two runs of the same server differ by is not known, so none of this is tested."
+	return " A change of " + unit.PercentFine(*v.Detectable) + " in one cell would be found in 9 of 10 cases."
 }
 
 func cells(n int) string {
@@ -215,6 +222,8 @@ func ofCells(n, of int, first bool) string {
 		return unit.Count(n)
 	case of == 1:
 		return "the one cell"
+	case n == of && n == 2:
+		return "both cells"
 	case n == of:
 		return "all " + cells(of)
 	}

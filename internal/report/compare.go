@@ -153,7 +153,7 @@ func newComparedSide(s *compare.Side) ComparedSide {
 		side.Notes = append(side.Notes, "from one measurement to the next total tok/s varies by "+unit.PercentFine(*s.Noise))
 	}
 	if t := s.Trend; t != nil {
-		side.Notes = append(side.Notes, fmt.Sprintf("drift: total tok/s changes by %s from one measurement to the next (%s to %s)", unit.Change(t.Change), unit.Change(t.Low), unit.Change(t.High)))
+		side.Notes = append(side.Notes, fmt.Sprintf("drift: total tok/s changes by %s from one measurement to the next (%s to %s)", unit.ChangeFine(t.Change), unit.ChangeFine(t.Low), unit.ChangeFine(t.High)))
 	}
 	if s.Drift != nil && run.Drift.Significant {
 		side.Notes = append(side.Notes, "drift: the first cell had changed by "+unit.Change(*s.Drift)+" at the end of the run")
@@ -174,6 +174,11 @@ func times(n int) string {
 // comparisonNotes say how much is known of noise.
 func comparisonNotes(c *compare.Comparison) (notes []string) {
 	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	for _, other := range c.Sides[1:] {
+		if slices.Equal(other.IDs, c.Sides[0].IDs) {
+			say("%s and %s are the same: nothing can differ.", c.Sides[0].Name, other.Name)
+		}
+	}
 	var basis []compare.Basis
 	for i := range c.Pairs {
 		for _, v := range c.Pairs[i].Verdicts {
@@ -185,9 +190,9 @@ func comparisonNotes(c *compare.Comparison) (notes []string) {
 	for _, b := range basis {
 		switch b {
 		case compare.BasisNone:
-			say("One run each, without intervals: nothing is known of the noise, so no difference is tested. A change of more than 2 %% is shown as one.")
+			say("One run each, without intervals: nothing is known of the noise, so no difference is tested: a question mark says so. A change of more than 2 %% is shown as one.")
 		case compare.BasisWindows:
-			say("One run each: the intervals know the noise inside the windows, not what two runs of the same server differ by, so no difference is tested. Repeats tell it (run --repeat 5), or state it: --run-noise 0.5%%.")
+			say("One run each: the intervals know the noise inside the windows, not what two runs of the same server differ by, so no difference is tested: a question mark says so. Repeats tell that noise (run --repeat 5), or state it with --run-noise 0.5%%.")
 		case compare.BasisOneSide:
 			say("A side that was measured once is taken to be as noisy as the other.")
 		case compare.BasisStated:
@@ -219,9 +224,6 @@ func newComparedPair(c *compare.Comparison, p *compare.Pair) ComparedPair {
 		cell := newComparedCell(p, &p.Cells[i])
 		d.Cells = append(d.Cells, cell)
 		x := cell.Data
-		if x.From.Status != x.To.Status && x.From.Status != "" && x.To.Status != "" {
-			d.Changed = append(d.Changed, changedStatus(p, cell))
-		}
 		if x.Phase == speedmatrix.PhaseDecode {
 			byPlace[place{x.Phase, x.Context, x.Concurrency}] = cell
 			contexts, d.Concurrency = append(contexts, x.Context), append(d.Concurrency, x.Concurrency)
@@ -242,18 +244,36 @@ func newComparedPair(c *compare.Comparison, p *compare.Pair) ComparedPair {
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	d.Counts = comparedCounts(p, d)
+	d.Counts, d.Changed = comparedCounts(p, d), changedStatuses(p, d.Cells)
 	return d
 }
 
-// changedStatus is "decode 16K × 2: Valid in A, Looped in B: REASON".
-func changedStatus(p *compare.Pair, cell *ComparedCell) string {
-	x := cell.Data
-	text := fmt.Sprintf("%s: %s in %s, %s in %s", cell.Name, Clean(string(x.From.Status)), p.From, Clean(string(x.To.Status)), p.To)
-	if reason := clip(Clean(x.To.Reason), 160); reason != "" && x.To.Status != speedmatrix.StatusValid {
-		return text + ": " + reason
+// changedStatuses says which cells ended otherwise, those that changed alike together: "Valid in A, Looped in B:
+// decode 16K × 2 (the model kept repeating)".
+func changedStatuses(p *compare.Pair, cells []*ComparedCell) []string {
+	var kinds []string
+	names, reasons := map[string][]string{}, map[string]string{}
+	for _, cell := range cells {
+		x := cell.Data
+		if x.From.Status == x.To.Status || x.From.Status == "" || x.To.Status == "" {
+			continue
+		}
+		kind := fmt.Sprintf("%s in %s, %s in %s", clip(Clean(string(x.From.Status)), 24), p.From, clip(Clean(string(x.To.Status)), 24), p.To)
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+			reasons[kind] = clip(Clean(joinFacts("; ", x.From.Reason, x.To.Reason)), 240)
+		}
+		names[kind] = append(names[kind], cell.Name)
 	}
-	return text
+	var list []string
+	for _, kind := range kinds {
+		text := kind + ": " + strings.Join(names[kind], ", ")
+		if reason := reasons[kind]; reason != "" {
+			text += " (" + reason + ")"
+		}
+		list = append(list, text)
+	}
+	return list
 }
 
 // comparedCounts counts the decode cells as the map shows them.
@@ -276,8 +296,10 @@ func comparedCounts(p *compare.Pair, d ComparedPair) string {
 	}
 	var rest []string
 	for _, name := range []string{p.From, p.To} {
-		if n := only["only in "+name]; n > 0 {
+		if n := only["only in "+name]; n > 0 && len(rest) == 0 {
 			rest = append(rest, fmt.Sprintf("%d ran only in %s", n, name))
+		} else if n > 0 {
+			rest = append(rest, fmt.Sprintf("%d only in %s", n, name))
 		}
 	}
 	return joinFacts("; ", text, strings.Join(rest, ", "))
@@ -319,10 +341,10 @@ func queuedWord(name string, s compare.Standing) string {
 }
 
 func newComparedNumber(m compare.Metric, d *compare.Difference) ComparedNumber {
-	n := ComparedNumber{Significant: d.Significant(), Step: chart.Differences / 2, Exact: unit.Change(d.Change)}
+	n := ComparedNumber{Significant: d.Significant(), Step: chart.Differences / 2, Exact: unit.ChangeFine(d.Change)}
 	n.Both = atGlance(d.From) + " → " + atGlance(d.To)
 	if d.Low != nil {
-		n.Interval = strings.TrimSuffix(unit.Change(*d.Low), " %") + " to " + unit.Change(*d.High)
+		n.Interval = strings.TrimSuffix(unit.ChangeFine(*d.Low), " %") + " to " + unit.ChangeFine(*d.High)
 	}
 	if d.Judgement == compare.Same {
 		n.Change = "same"

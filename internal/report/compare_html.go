@@ -65,8 +65,10 @@ type comparisonView struct {
 type comparedPairView struct {
 	*ComparedPair
 	// N numbers the pair, for the names of its switches and sections.
-	N        string
-	Title    string
+	N     string
+	Title string
+	// Trust is the first thing to know about the numbers.
+	Trust    string
 	Verdicts []verdictView
 	Metrics  []pairView
 	Rows     []comparedRowView
@@ -112,6 +114,9 @@ var keyOf = map[compare.Metric]string{compare.Total: "t", compare.PerRequest: "p
 
 func newPairView(d *Comparison, p *ComparedPair, i int) comparedPairView {
 	v := comparedPairView{ComparedPair: p, N: strconv.Itoa(i), Title: pairTitle(p), Ramp: differenceRamp()}
+	if len(d.Notes) > 0 {
+		v.Trust = glue(d.Notes[0])
+	}
 	for _, text := range p.Verdicts {
 		head, rest, _ := strings.Cut(text, ": ")
 		v.Verdicts = append(v.Verdicts, verdictView{head, glue(rest)})

@@ -77,14 +77,9 @@ func (m *markdown) comparedVerdicts(d *Comparison, p *ComparedPair, level int) {
 	if len(p.Verdicts) == 0 {
 		lines = append(lines, "- No cell has a number on both sides.")
 	}
-	most := 12
-	if level > 1 {
-		most = 0
-	}
-	for i, text := range p.Changed {
-		if i == most {
-			lines = append(lines, "- and "+unit.Count(len(p.Changed)-most)+" more cells with another status")
-			break
+	for _, text := range p.Changed {
+		if level > 1 {
+			text = clip(text, 200)
 		}
 		lines = append(lines, "- "+escape(text))
 	}

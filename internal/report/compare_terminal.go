@@ -62,7 +62,7 @@ func (s *screen) comparedSettings(d *Comparison) {
 		for i, value := range setting.Values {
 			parts = append(parts, d.Sides[i].Name+" "+value)
 		}
-		if one := strings.Join(parts, "   "); displayWidth(one) <= s.width-indent {
+		if one := strings.Join(parts, " · "); displayWidth(one) <= s.width-indent {
 			parts = []string{one}
 		}
 		for _, part := range parts {
@@ -187,12 +187,7 @@ func (s *screen) comparedVerdicts(d *Comparison, p *ComparedPair) {
 		head, rest, _ := strings.Cut(text, ": ")
 		s.entry(piece{head, faint}, 21, piece{rest, plain})
 	}
-	const most = 8
 	for i, text := range p.Changed {
-		if i == most {
-			s.entry(piece{}, 21, piece{"and " + unit.Count(len(p.Changed)-most) + " more cells with another status", faint})
-			break
-		}
 		head := piece{}
 		if i == 0 {
 			head = piece{"Statuses", faint}

@@ -1,10 +1,14 @@
 package runfile
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -53,11 +57,21 @@ func loadOne(path string) (*speedmatrix.Run, []speedmatrix.Warning, error) {
 			Next: "Name the directory that a run wrote, or its " + runName + ".", Err: err}
 	case err != nil:
 		return nil, nil, readError(path, err)
+	}
+	file := path
+	if info.IsDir() {
+		file = filepath.Join(path, runName)
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		if run, ok := decodeKnown(data); ok {
+			return run, nil, nil
+		}
+	}
+	switch {
 	case info.IsDir():
 		return (&Dir{path: path}).LoadRun()
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	case err != nil:
 		return nil, nil, readError(path, err)
 	}
 	run, warnings, err := Decode(data)
@@ -67,4 +81,16 @@ func loadOne(path string) (*speedmatrix.Run, []speedmatrix.Warning, error) {
 		return nil, nil, &named
 	}
 	return run, warnings, err
+}
+
+// decodeKnown reads a document in which everything is known, in one pass; ok is false for any other.
+func decodeKnown(data []byte) (r *speedmatrix.Run, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	r = &speedmatrix.Run{}
+	if d.Decode(r) != nil || r.Schema != speedmatrix.Schema {
+		return nil, false
+	}
+	_, err := d.Token()
+	return r, errors.Is(err, io.EOF)
 }
