@@ -24,6 +24,8 @@ type runOptions struct {
 	caFile, textFile, planFile     string
 	insecure, yes, events, lines   bool
 	out, resume                    string
+	// runNoise is what two runs of one set-up differ by, as a share, where the user states it.
+	runNoise float64
 }
 
 // setter is a flag whose text is parsed by a function.
@@ -96,6 +98,7 @@ func (o *runOptions) fileFlags(fs flags) {
 	fs.text(&o.planFile, "plan", "FILE", "these options in YAML; flags overrule it")
 	fs.text(&o.out, "out", "DIR", "the run's directory; it must not exist (default runs/ID)")
 	fs.text(&o.resume, "resume", "DIR", "go on with the interrupted run in DIR")
+	fs.define("run-noise", "SHARE", share(&o.runNoise), "what two measurements of a cell differ by (standard deviation), such as 0.5%: with --repeat the plan says which change a comparison will find")
 	fs.BoolVar(&o.yes, "yes", false, "ask nothing")
 	fs.BoolVar(&o.lines, "lines", false, "print a line for each cell instead of the live screen")
 	fs.BoolVar(&o.events, "events", false, "print one JSON object per line on standard output while it runs; what people read goes to standard error")

@@ -11,12 +11,11 @@ import (
 	"speedmatrix/internal/bench"
 	"speedmatrix/internal/compare"
 	"speedmatrix/internal/stats"
-	"speedmatrix/internal/unit"
 )
 
-// leastRounds is how many rounds there are where none are asked for: the fewest whose differences have a useful
-// interval.
-const leastRounds = 5
+// leastRounds is how many rounds there are where none are asked for: enough for a useful interval, and even, so that
+// each server is the first as often as the other.
+const leastRounds = 6
 
 // measure measures two servers in alternation and compares them.
 func (c *comparison) measure(ctx context.Context, urls []string) error {
@@ -24,7 +23,7 @@ func (c *comparison) measure(ctx context.Context, urls []string) error {
 		c.run.Repeat = leastRounds
 	}
 	if c.run.Repeat < 2 {
-		return usage("--interleave needs two rounds at least, but --repeat is 1", "Leave --repeat out for 5 rounds.")
+		return usage("--interleave needs two rounds at least, but --repeat is 1", "Leave --repeat out for 6 rounds.")
 	}
 	sides, err := c.runners(urls)
 	if err != nil {
@@ -53,7 +52,7 @@ func (c *comparison) runners(urls []string) (sides []*runner, err error) {
 	for i, url := range urls {
 		o := *c.run
 		o.out = ""
-		r := &runner{env: &env, o: &o, url: url}
+		r := &runner{env: &env, o: &o, url: url, paired: true}
 		if err := r.prepare(); err != nil {
 			return nil, err
 		}
@@ -139,7 +138,7 @@ func (c *comparison) open(ctx context.Context, sides []*runner, plans []*bench.P
 		}
 	}
 	sides[0].show.side = ""
-	sides[0].show.line(foresight(plans[0], c.run.Repeat, c.Noise))
+	sides[0].show.line(foresight(plans[0], c.run.Repeat, c.Noise, stats.DetectableInPairs))
 	sides[0].show.side = compare.SideName(0) + "  "
 	for i, r := range sides {
 		other := sides[1-i].doc
@@ -157,25 +156,6 @@ func discardAll(sides []*runner) {
 	for _, r := range sides {
 		r.out.discard()
 	}
-}
-
-// assumedNoise is what measurements of one server are taken to differ by where nobody states it.
-const assumedNoise = 0.005
-
-// foresight says which difference so many rounds will find.
-func foresight(plan *bench.Plan, rounds int, noise float64) string {
-	cells := 0
-	for i := range plan.Cells {
-		if c := &plan.Cells[i]; c.Phase == speedmatrix.PhaseDecode && c.Verdict != bench.Refused {
-			cells++
-		}
-	}
-	stated := "stated"
-	if noise == 0 {
-		noise, stated = assumedNoise, "assumed; --run-noise states it"
-	}
-	return fmt.Sprintf("With %d measurements of %s each and %s noise from one to the next (%s), a comparison will find a change of %s in a cell.",
-		rounds, plural(cells, "cell", "cells"), unit.PercentFine(noise), stated, unit.PercentFine(stats.DetectableWith(rounds, cells, noise)))
 }
 
 // concludeBoth keeps the pages of both runs, and compares what was measured.

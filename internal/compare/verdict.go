@@ -202,7 +202,7 @@ func reach(v Verdict) string {
 	if !v.Tested {
 		return " Not tested: measured once each."
 	}
-	if v.Detectable == nil || *v.Detectable <= 0 {
+	if v.Detectable == nil || *v.Detectable <= 0 || *v.Detectable > 1 {
 		return ""
 	}
 	return " A change of " + unit.PercentFine(*v.Detectable) + " in one cell would be found in 9 of 10 cases."

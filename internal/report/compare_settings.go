@@ -17,7 +17,7 @@ var settingLabels = map[string]string{
 	"method.precision": "Ends early at", "method.max_output": "Max output", "method.prompts": "Prompts", "method.text": "Text",
 	"method.temperature": "Temperature", "method.body": "Request fields", "method.api": "API", "method.shared_server": "Shared server",
 	"method.kv_plan": "KV plan",
-	"model.name":     "Model", "model.quantization": "Quantization", "launch.command": "Launch command",
+	"model.name":     "Model", "engine.version": "Engine version", "engine.build": "Engine build", "hardware.type": "Hardware type", "hardware.os": "OS", "model.quantization": "Quantization", "launch.command": "Launch command",
 	"rest.origin": "Origin", "rest.contexts": "Contexts", "rest.concurrency": "Requests at once", "rest.prefill": "Prefill sizes", "rest.tool": toolLabel,
 	"rest.same_machine": "Client on the server's machine", "rest.stamp_source": "Stamps by", "rest.server": "Server",
 }

@@ -164,8 +164,8 @@ func Outlier(values []float64, level float64) (index int, ok bool) {
 }
 
 // DetectableWith is the least difference between two set-ups that a comparison will find in 9
-// of 10 cases, among so many tests, if each is measured n times with this noise from run to
-// run (a standard deviation). With n = 1 the noise is taken as known.
+// of 10 cases, among so many tests, if each is measured n times with this noise from one
+// measurement to the next (a standard deviation). With n = 1 the noise is taken as known.
 func DetectableWith(n, tests int, noise float64) float64 {
 	e := Estimate{Error: noise * math.Sqrt(2/float64(max(n, 1))), DF: math.Inf(1)}
 	if m := float64(n); n > 1 {
@@ -173,4 +173,9 @@ func DetectableWith(n, tests int, noise float64) float64 {
 		e.DF = 2 * (m - 1) * m / (m + 1)
 	}
 	return e.Detectable(tests)
+}
+
+// DetectableInPairs is DetectableWith for n > 1 measurements of both that are compared one by one.
+func DetectableInPairs(n, tests int, noise float64) float64 {
+	return Estimate{Error: noise * math.Sqrt(2/float64(n)), DF: float64(n - 1)}.Detectable(tests)
 }

@@ -182,6 +182,9 @@ func TestMoreRepeatsShowSmallerDifferences(t *testing.T) {
 	if !slices.IsSortedFunc(sizes, func(a, b float64) int { return -int(math.Copysign(1, a-b)) }) {
 		t.Errorf("%v", sizes)
 	}
+	if pairs, groups := DetectableInPairs(6, 19, 0.005), DetectableWith(6, 19, 0.005); pairs <= groups {
+		t.Errorf("pairs without common noise show %v, groups %v, although their error is known less well", pairs, groups)
+	}
 	if one := DetectableWith(1, 1, 0.01); !near(one, (1.959963984540054+1.2815515655446004)*0.01*math.Sqrt2) {
 		t.Errorf("one run each, known noise: %v", one)
 	}
