@@ -35,7 +35,7 @@ compared round by round. Two run directories are written.`
 const compareExample = `  speedmatrix compare runs/before runs/after
   speedmatrix compare a1,a2,a3 b1,b2,b3 --html comparison.html
   speedmatrix compare main.json branch.json --markdown --fail-if 'total < -2%'
-  speedmatrix compare --interleave --repeat 6 http://127.0.0.1:8000 http://127.0.0.1:8001`
+  speedmatrix compare --interleave http://127.0.0.1:8000 http://127.0.0.1:8001`
 
 // comparison carries one `compare` from its options to its end.
 type comparison struct {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"speedmatrix"
@@ -205,7 +206,7 @@ func comparisonNotes(c *compare.Comparison) (notes []string) {
 	if slices.Contains(basis, compare.BasisRepeats) && slices.ContainsFunc(c.Sides, oneRun) {
 		say("The repeats of a single run are measurements of one server process: what a restart changes is not in the intervals.")
 	}
-	if len(basis) > 0 && !slices.Contains(basis, compare.BasisNone) {
+	if slices.ContainsFunc(basis, compare.Basis.Tested) {
 		say("Intervals are 95 %% for each cell by itself. Differences count as found after Holm's correction over all cells of a number, so that one false finding in 20 comparisons is the most to expect.")
 	}
 	return notes
@@ -341,10 +342,10 @@ func queuedWord(name string, s compare.Standing) string {
 }
 
 func newComparedNumber(m compare.Metric, d *compare.Difference) ComparedNumber {
-	n := ComparedNumber{Significant: d.Significant(), Step: chart.Differences / 2, Exact: unit.ChangeFine(d.Change)}
+	n := ComparedNumber{Significant: d.Significant(), Step: chart.Differences / 2, Exact: changeFine(d.Change)}
 	n.Both = atGlance(d.From) + " → " + atGlance(d.To)
 	if d.Low != nil {
-		n.Interval = strings.TrimSuffix(unit.ChangeFine(*d.Low), " %") + " to " + unit.ChangeFine(*d.High)
+		n.Interval = strings.TrimSuffix(changeFine(*d.Low), " %") + " to " + changeFine(*d.High)
 	}
 	if d.Judgement == compare.Same {
 		n.Change = "same"
@@ -362,6 +363,8 @@ func newComparedNumber(m compare.Metric, d *compare.Difference) ComparedNumber {
 // changeAtGlance is "+4 %", "+4.1 %" where it is known that well, or "× 3.1" from threefold.
 func changeAtGlance(share float64, rough bool) string {
 	switch {
+	case share >= senseless:
+		return changeFine(share)
 	case share >= 2:
 		return "× " + unit.Fixed(1+share, 1)
 	case rough || share >= 0.1 || share <= -0.1:
@@ -374,10 +377,21 @@ func changeAtGlance(share float64, rough bool) string {
 	return unit.Change(share)
 }
 
+// senseless is a change that no column could hold in percent.
+const senseless = 1e5
+
+// changeFine is a change as it is, as a factor where it has no sense as a share.
+func changeFine(share float64) string {
+	if share >= senseless {
+		return "× " + strconv.FormatFloat(1+share, 'e', 1, 64)
+	}
+	return unit.ChangeFine(share)
+}
+
 // atGlance is a number without more digits than a glance takes in.
 func atGlance(v float64) string {
 	if v < 20 {
-		return unit.Fixed(v, 1)
+		return number(&v, oneDecimal)
 	}
-	return unit.Fixed(v, 0)
+	return number(&v, count)
 }
