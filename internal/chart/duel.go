@@ -77,44 +77,53 @@ func (d Duel) Draw(s Size) Drawing {
 	if d.Floor > 0 {
 		c.line(point{x.at(d.Floor), duelTop}, point{x.at(d.Floor), bottom}, "fll")
 	}
-	labels := &placed{}
-	at := func(p Point) point { return point{x.at(p.X), y.at(p.Y)} }
-	d.side(c, at, labels, d.A, "a")
-	d.side(c, at, labels, d.B, "b")
+	p := &duelPainter{c: c, x: x, y: y}
+	p.side(d.A, "a")
+	p.side(d.B, "b")
 	return c.drawing(s, d.Label)
 }
 
+// duelPainter draws the sides of a duel on its axes.
+type duelPainter struct {
+	c      *canvas
+	x, y   scale
+	labels placed
+}
+
 // side draws the points of one set-up in their order, and the last one's label beside it.
-func (d Duel) side(c *canvas, at func(Point) point, labels *placed, list []Point, name string) {
+func (d *duelPainter) side(list []Point, name string) {
 	var points []point
 	for _, p := range list {
-		points = append(points, at(p))
+		points = append(points, point{d.x.at(p.X), d.y.at(p.Y)})
 	}
 	style := "stroke:var(--l" + name + ")"
 	if name == "b" {
 		style += ";stroke-dasharray:4 3"
 	}
-	c.path(points, style)
+	d.c.path(points, style)
 	for i, p := range list {
 		if name == "b" {
-			c.square(points[i], 3.5, dotStyle("var(--lb)", p.Hollow), p.Title)
+			d.c.square(points[i], 3.5, dotStyle("var(--lb)", p.Hollow), p.Title)
 			continue
 		}
-		c.dot(points[i], 3.5, dotStyle("var(--la)", p.Hollow), p.Title)
+		d.c.dot(points[i], 3.5, dotStyle("var(--la)", p.Hollow), p.Title)
 	}
-	if len(list) == 0 {
-		return
+	if len(list) > 0 {
+		d.label(list[len(list)-1].Label, points[len(points)-1])
 	}
-	last := list[len(list)-1]
+}
+
+// label writes the name of a side's last point beside it, where there is room.
+func (d *duelPainter) label(text string, at point) {
 	for _, dy := range []float64{-2, -14, 14, 26} {
-		place, l := point{points[len(points)-1].x - 8, points[len(points)-1].y + dy}, look{class: "hal b", anchor: end}
-		left := point{place.x - textWidth(last.Label), place.y}
+		place, l := point{at.x - 8, at.y + dy}, look{class: "hal b", anchor: end}
+		left := point{place.x - textWidth(text), place.y}
 		if left.x < duelLeft {
 			left.x = place.x + 16
 			place, l.anchor = left, ""
 		}
-		if labels.free(left, last.Label, 1) {
-			c.text(place, last.Label, l)
+		if d.labels.free(left, text, 1) {
+			d.c.text(place, text, l)
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // set stands for an option of a launch command that has no value.
@@ -151,7 +152,7 @@ func (w *wordReader) read(r rune) {
 		w.quote, w.begun = r, true
 	case r == '#' && !w.begun:
 		w.comment = true
-	case r == ' ' || r == '\t' || r == '\n' || r == '\r':
+	case unicode.IsSpace(r):
 		w.end()
 	default:
 		w.take(r)

@@ -3,11 +3,9 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"speedmatrix"
-	"speedmatrix/internal/chart"
 	"speedmatrix/internal/compare"
 	"speedmatrix/internal/unit"
 )
@@ -174,42 +172,48 @@ func times(n int) string {
 
 // comparisonNotes say how much is known of noise.
 func comparisonNotes(c *compare.Comparison) (notes []string) {
-	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	for _, other := range c.Sides[1:] {
 		if slices.Equal(other.IDs, c.Sides[0].IDs) {
-			say("%s and %s are the same: nothing can differ.", c.Sides[0].Name, other.Name)
+			notes = append(notes, fmt.Sprintf("%s and %s are the same: nothing can differ.", c.Sides[0].Name, other.Name))
 		}
 	}
-	var basis []compare.Basis
-	for i := range c.Pairs {
-		for _, v := range c.Pairs[i].Verdicts {
-			if v.Metric == compare.Total && !slices.Contains(basis, v.Overall.Basis) {
-				basis = append(basis, v.Overall.Basis)
-			}
+	bases := basesOf(c)
+	for _, b := range bases {
+		if text := basisNotes[b]; text != "" {
+			notes = append(notes, text)
 		}
-	}
-	for _, b := range basis {
-		switch b {
-		case compare.BasisNone:
-			say("One run each, without intervals: nothing is known of the noise, so no difference is tested: a question mark says so. A change of more than 2 %% is shown as one.")
-		case compare.BasisWindows:
-			say("One run each: the intervals know the noise inside the windows, not what two runs of the same server differ by, so no difference is tested: a question mark says so. Repeats tell that noise (run --repeat 5), or state it with --run-noise 0.5%%.")
-		case compare.BasisOneSide:
-			say("A side that was measured once is taken to be as noisy as the other.")
-		case compare.BasisStated:
-			say("Measured once each; that two runs of the same server differ by %s (standard deviation) was stated, not measured.", unit.PercentFine(*c.StatedNoise))
-		case compare.BasisPairs:
-			say("Measured in alternation and compared round by round, so that a slow drift of the machine cancels. What a restart of a server changes is not in the intervals.")
+		if b == compare.BasisStated {
+			notes = append(notes, "Measured once each; that two runs of the same server differ by "+unit.PercentFine(*c.StatedNoise)+" (standard deviation) was stated, not measured.")
 		}
 	}
 	oneRun := func(s compare.Side) bool { return len(s.Runs) == 1 && s.Measurements > 1 }
-	if slices.Contains(basis, compare.BasisRepeats) && slices.ContainsFunc(c.Sides, oneRun) {
-		say("The repeats of a single run are measurements of one server process: what a restart changes is not in the intervals.")
+	if slices.Contains(bases, compare.BasisRepeats) && slices.ContainsFunc(c.Sides, oneRun) {
+		notes = append(notes, "The repeats of a single run are measurements of one server process: what a restart changes is not in the intervals.")
 	}
-	if slices.ContainsFunc(basis, compare.Basis.Tested) {
-		say("Intervals are 95 %% for each cell by itself. Differences count as found after Holm's correction over all cells of a number, so that one false finding in 20 comparisons is the most to expect.")
+	if slices.ContainsFunc(bases, compare.Basis.Tested) {
+		notes = append(notes, "Intervals are 95 % for each cell by itself. Differences count as found after Holm's correction over all cells of a number, so that one false finding in 20 comparisons is the most to expect.")
 	}
 	return notes
+}
+
+// basisNotes are what a comparison knows and does not know by the basis of its intervals.
+var basisNotes = map[compare.Basis]string{
+	compare.BasisNone:    "One run each, without intervals: nothing is known of the noise, so no difference is tested: a question mark says so. A change of more than 2 % is shown as one.",
+	compare.BasisWindows: "One run each: the intervals know the noise inside the windows, not what two runs of the same server differ by, so no difference is tested: a question mark says so. Repeats tell that noise (run --repeat 5), or state it with --run-noise 0.5%.",
+	compare.BasisOneSide: "A side that was measured once is taken to be as noisy as the other.",
+	compare.BasisPairs:   "Measured in alternation and compared round by round, so that a slow drift of the machine cancels. What a restart of a server changes is not in the intervals.",
+}
+
+// basesOf are the bases of the verdicts on total tok/s.
+func basesOf(c *compare.Comparison) (bases []compare.Basis) {
+	for i := range c.Pairs {
+		for _, v := range c.Pairs[i].Verdicts {
+			if v.Metric == compare.Total && !slices.Contains(bases, v.Overall.Basis) {
+				bases = append(bases, v.Overall.Basis)
+			}
+		}
+	}
+	return bases
 }
 
 // newComparedPair words a pair.
@@ -339,59 +343,4 @@ func queuedWord(name string, s compare.Standing) string {
 		return ""
 	}
 	return name + ": " + clip(Clean(string(s.Status)), 24)
-}
-
-func newComparedNumber(m compare.Metric, d *compare.Difference) ComparedNumber {
-	n := ComparedNumber{Significant: d.Significant(), Step: chart.Differences / 2, Exact: changeFine(d.Change)}
-	n.Both = atGlance(d.From) + " → " + atGlance(d.To)
-	if d.Low != nil {
-		n.Interval = strings.TrimSuffix(changeFine(*d.Low), " %") + " to " + changeFine(*d.High)
-	}
-	if d.Judgement == compare.Same {
-		n.Change = "same"
-		return n
-	}
-	ratio := d.To / d.From
-	n.Change = changeAtGlance(d.Change, d.Low == nil)
-	if !m.MoreIsBetter() {
-		ratio = 1 / ratio
-	}
-	n.Step = chart.DifferenceStep(ratio)
-	return n
-}
-
-// changeAtGlance is "+4 %", "+4.1 %" where it is known that well, or "× 3.1" from threefold.
-func changeAtGlance(share float64, rough bool) string {
-	switch {
-	case share >= senseless:
-		return changeFine(share)
-	case share >= 2:
-		return "× " + unit.Fixed(1+share, 1)
-	case rough || share >= 0.1 || share <= -0.1:
-		text := unit.Fixed(100*share, 0) + " %"
-		if share > 0 {
-			text = "+" + text
-		}
-		return text
-	}
-	return unit.Change(share)
-}
-
-// senseless is a change that no column could hold in percent.
-const senseless = 1e5
-
-// changeFine is a change as it is, as a factor where it has no sense as a share.
-func changeFine(share float64) string {
-	if share >= senseless {
-		return "× " + strconv.FormatFloat(1+share, 'e', 1, 64)
-	}
-	return unit.ChangeFine(share)
-}
-
-// atGlance is a number without more digits than a glance takes in.
-func atGlance(v float64) string {
-	if v < 20 {
-		return number(&v, oneDecimal)
-	}
-	return number(&v, count)
 }

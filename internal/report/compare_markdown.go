@@ -38,11 +38,12 @@ func (m *markdown) comparison(d *Comparison, level int) {
 	m.block("### " + escape(d.Title))
 	var sides []string
 	for _, s := range d.Sides {
-		line := "**" + s.Name + "** " + escape(joinFacts(" · ", s.Title, s.Subtitle)) + " (" + escape(lower(s.Origin)+" "+s.About) + ")"
+		var line strings.Builder
+		line.WriteString("**" + s.Name + "** " + escape(joinFacts(" · ", s.Title, s.Subtitle)) + " (" + escape(lower(s.Origin)+" "+s.About) + ")")
 		for _, note := range s.Notes {
-			line += "; " + escape(note)
+			line.WriteString("; " + escape(note))
 		}
-		sides = append(sides, "- "+line)
+		sides = append(sides, "- "+line.String())
 	}
 	m.block(sides...)
 	for i := range d.Pairs {

@@ -104,12 +104,13 @@ func TestTheMapOfTheSeedsIsThatOfTheMockUp(t *testing.T) {
 	}
 	var got []string
 	for _, row := range p.Rows {
-		line := row.Label
+		var line strings.Builder
+		line.WriteString(row.Label)
 		for _, c := range row.Cells[:2] {
 			n := c.Numbers[compare.Total]
-			line += " | " + joinFacts(" ", n.Change, n.Both, c.State, c.Why, c.Words)
+			line.WriteString(" | " + joinFacts(" ", n.Change, n.Both, c.State, c.Why, c.Words))
 		}
-		got = append(got, line)
+		got = append(got, line.String())
 	}
 	want := []string{
 		"0 | +4 % 117 → 123 | −6 % 226 → 213",
