@@ -25,6 +25,7 @@ type place struct{ name, may, why string }
 // only. A row may stand here before its package exists.
 var places = []place{
 	{"cmd/speedmatrix", "cli", "main hands the process to cli and exits with its code"},
+	{"bench/compare", "*", "shows by simulation what comparisons find and what they do not"},
 	{"bench/engines", "*", "measures real engines and holds the runs against their own account"},
 	{"bench/engines/agree", "*", "see bench/engines"},
 	{"bench/footprint", "*", "prints what the program itself takes"},
@@ -107,8 +108,8 @@ var modules = []module{
 	{"github.com/spf13/cobra", "cli"},
 	{"github.com/spf13/pflag", "cli"},
 	{"golang.org/x/image", "chart"},
-	{"golang.org/x/perf", "stats"},
 	{"golang.org/x/term", "cli"},
+	{"gonum.org/v1/gonum", "stats"},
 	{"modernc.org/sqlite", "store"},
 	{"mvdan.cc/sh/v3", "launch"},
 }

@@ -44,6 +44,16 @@ type Run struct {
 	Cells   []Cell   `json:"cells"`
 	Drift   *Drift   `json:"drift"`
 	Repeats []Repeat `json:"repeats"`
+	// Interleaved is set where another server was measured in alternation with this one.
+	Interleaved *Interleaved `json:"interleaved,omitempty"`
+}
+
+// Interleaved says with which run this one was measured in alternation, cell by cell: the
+// measurements of the same round belong together.
+type Interleaved struct {
+	// With is the other run's id; Side is "A" or "B", this run's place in the comparison.
+	With string `json:"with"`
+	Side string `json:"side"`
 }
 
 // Tool is the program that wrote a run.

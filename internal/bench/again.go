@@ -91,6 +91,7 @@ func (s *Session) measureRepeat(ctx context.Context, n int) error {
 			r.filled = map[int]bool{}
 		}
 		var c speedmatrix.Cell
+		s.awaitTurn(ctx, n, i)
 		s.begin(s.cell(i).Key())
 		result := s.attempts(ctx, r, p, &c)
 		if ctx.Err() != nil {

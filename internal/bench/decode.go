@@ -21,6 +21,7 @@ func (s *Session) measureDecode(ctx context.Context, r *rowState, i int) error {
 		s.finished(c)
 		return s.save()
 	}
+	s.awaitTurn(ctx, 1, i)
 	s.begin(c.Key())
 	result := s.attempts(ctx, r, p, c)
 	var gone error

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -58,6 +59,8 @@ type Session struct {
 	machineFrom []speedmatrix.MachineRow
 	// prefillSpans are by context.
 	prefillSpans map[int]prefillSpan
+	// turn waits until this run may measure the next cell, nil where it need not.
+	turn func(ctx context.Context, round, cell int)
 	// aside names the measurement besides the matrix that goes on: "drift-", "repeat-2-"; "" in the matrix.
 	aside string
 }
@@ -125,6 +128,9 @@ func (s *Session) Measure(ctx context.Context) error {
 		s.Run.Ended = err.Error()
 	case ctx.Err() != nil:
 		s.Run.Ended = "interrupted by the user"
+		if errors.Is(context.Cause(ctx), errOtherEnded) {
+			s.Run.Ended = errOtherEnded.Error()
+		}
 		err = &speedmatrix.Error{Kind: speedmatrix.KindInterrupted, What: "interrupted; what was measured is kept"}
 	default:
 		s.Run.Ended = ""

@@ -17,6 +17,8 @@ type Direction int
 const (
 	MoreIsBetter Direction = iota
 	MoreIsWorse
+	// Diverging is a difference: its steps are those of DifferenceStep.
+	Diverging
 )
 
 // palette is the colours of one scheme.

@@ -75,10 +75,21 @@ func (h HeatMap) Draw() Drawing {
 }
 
 func (h HeatMap) letter() string {
-	if h.Direction == MoreIsWorse {
+	switch h.Direction {
+	case MoreIsWorse:
 		return "d"
+	case Diverging:
+		return "v"
 	}
 	return "u"
+}
+
+// steps is how many colours the scale has.
+func (h HeatMap) steps() int {
+	if h.Direction == Diverging {
+		return Differences
+	}
+	return Steps
 }
 
 func (h HeatMap) legend(c *canvas) {
@@ -87,10 +98,10 @@ func (h HeatMap) legend(c *canvas) {
 	}
 	c.text(point{0, 66}, h.Low, look{})
 	x := textWidth(h.Low) + 12
-	for i := range Steps {
+	for i := range h.steps() {
 		c.rect(box{x + float64(i*23), 57, 22, 10}, fmt.Sprintf(`style="fill:var(--%s%d)"`, h.letter(), i))
 	}
-	c.text(point{x + Steps*23 + 10, 66}, h.High, look{})
+	c.text(point{x + float64(h.steps()*23) + 10, 66}, h.High, look{})
 }
 
 func (h HeatMap) cell(c *canvas, cell Cell, r box) {

@@ -12,12 +12,16 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/stats"
 	"speedmatrix/internal/unit"
 )
 
 // ask shows the plan and, where it matters, asks whether to go on.
 func (r *runner) ask(ctx context.Context, plan *bench.Plan) error {
 	r.show.plan(r.planView(plan))
+	if r.o.Repeat > 1 && !r.paired {
+		r.show.say(foresight(plan, r.o.Repeat, r.o.runNoise, stats.DetectableWith))
+	}
 	if r.o.yes {
 		return nil
 	}

@@ -21,15 +21,37 @@ func (r *runner) conclude(err error) error {
 	if cleanErr != nil {
 		return cleanErr
 	}
-	if dir, ok := r.out.store.(pages); ok {
-		if _, pageErr := savePage(doc, dir); pageErr != nil && err == nil {
-			err = pageErr
-		}
+	if pageErr := r.savePage(doc); pageErr != nil && err == nil {
+		err = pageErr
 	}
 	r.show.end(doc, r.out.path())
 	if err != nil {
 		return r.goOn(err)
 	}
+	return r.failed()
+}
+
+// savePage writes the page of a run that has a directory of its own.
+func (r *runner) savePage(doc *speedmatrix.Run) error {
+	dir, ok := r.out.store.(pages)
+	if !ok {
+		return nil
+	}
+	_, err := savePage(doc, dir)
+	return err
+}
+
+// saveClean writes the run's page without what must not leave.
+func (r *runner) saveClean() error {
+	doc, err := r.clean(r.doc)
+	if err != nil {
+		return err
+	}
+	return r.savePage(doc)
+}
+
+// failed is the error of a run in which cells failed; nil without any.
+func (r *runner) failed() error {
 	if failed := r.count(func(s speedmatrix.Status) bool { return s == speedmatrix.StatusFailed }); failed > 0 {
 		return &speedmatrix.Error{Kind: speedmatrix.KindMeasured,
 			What: fmt.Sprintf("%d of %d cells failed; the reasons stand in the table", failed, len(r.doc.Cells))}

@@ -26,6 +26,8 @@ type runOptions struct {
 	out, resume                    string
 	launch                         string
 	launchTimeout                  time.Duration
+	// runNoise is what two runs of one set-up differ by, as a share, where the user states it.
+	runNoise float64
 }
 
 // setter is a flag whose text is parsed by a function.
@@ -101,9 +103,26 @@ func (o *runOptions) fileFlags(fs flags) {
 	fs.text(&o.planFile, "plan", "FILE", "these options in YAML; flags overrule it")
 	fs.text(&o.out, "out", "DIR", "the run's directory; it must not exist (default runs/ID)")
 	fs.text(&o.resume, "resume", "DIR", "go on with the interrupted run in DIR")
+	fs.define("run-noise", "SHARE", share(&o.runNoise), "what two measurements of a cell differ by (standard deviation), such as 0.5%: with --repeat the plan says which change a comparison will find")
 	fs.BoolVar(&o.yes, "yes", false, "ask nothing")
 	fs.BoolVar(&o.lines, "lines", false, "print a line for each cell instead of the live screen")
 	fs.BoolVar(&o.events, "events", false, "print one JSON object per line on standard output while it runs; what people read goes to standard error")
+}
+
+// interleaveFlags are the files and questions of two runs that are measured in alternation.
+func (o *runOptions) interleaveFlags(fs flags) {
+	fs.text(&o.out, "out", "DIR", "folder in which the two run directories are made (default runs)")
+	fs.BoolVar(&o.yes, "yes", false, "ask nothing")
+}
+
+// changed lists the flags that were given.
+func changed(fs *pflag.FlagSet) (given []string) {
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	return given
 }
 
 func (o *runOptions) setContexts(v string) (err error) {

@@ -20,6 +20,7 @@ every number of simultaneous requests, and how far you can trust the numbers.
   speedmatrix run               measure the server on this machine
   speedmatrix run URL           measure another one
   speedmatrix report RUN        tables, page and pictures of a run
+  speedmatrix compare A B       runs against each other, cell by cell
   speedmatrix verify RUN        recompute every number from the raw events
 
 All commands: speedmatrix help
@@ -36,7 +37,7 @@ const exitCodes = `Exit codes:
     4  the server refuses us: key, limit, model, certificate
     5  the server is busy or still loading
     6  the run directory cannot be made, read or written
-    7  measured, but cells failed or numbers disagree
+    7  measured, but cells failed, numbers disagree, or a limit is broken
   130  interrupted
 `
 

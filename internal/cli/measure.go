@@ -23,45 +23,74 @@ const defaultCharsPerToken = 4.3
 
 // measure warms the server up and measures the plan's cells.
 func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
-	client, err := r.loadClient()
+	m, err := r.begin(ctx, plan)
 	if err != nil {
 		return err
 	}
-	driving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer m.stop()
+	ctx, finish := context.WithCancel(ctx)
+	defer finish()
+	r.openScreen(m.driving, m.driver, m.sampler, finish)
+	return r.finish(m.session.Measure(ctx))
+}
+
+// measuring is a run whose server is warm and whose cells are to be measured; stop ends it.
+type measuring struct {
+	session *bench.Session
+	driver  *bench.Driver
+	sampler Sampler
+	// driving ends with stop.
+	driving context.Context
+	stop    func()
+}
+
+// begin warms the server up and prepares the plan's cells.
+func (r *runner) begin(ctx context.Context, plan *bench.Plan) (m *measuring, err error) {
+	client, err := r.loadClient()
+	if err != nil {
+		return nil, err
+	}
+	driving, end := context.WithCancel(context.WithoutCancel(ctx))
 	driver, wait := bench.NewDriver(driving, bench.DriverOptions{Client: client, Server: r.server, Dialect: r.server.Dialect,
 		Params: r.server.Params, Clock: r.clock, Texts: r.texts(), Habits: r.doc.Server.Habits,
 		KVBlockTokens: r.server.KVBlockTokens, Watch: r.show.glance})
-	defer func() {
-		stop()
+	sampler := r.sample(ctx, driver)
+	stop := func() {
+		sampler.Close()
+		end()
 		wait()
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
 	}()
 	go r.watchClock(driving)
-	sampler := r.sample(ctx, driver)
-	defer sampler.Close()
 	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.store(), Run: r.doc, Telemetry: sampler,
 		BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting, HasGauges: r.server.Gauges(), Generation: r.doc.Plan.Resumed, Tell: r.show.tell}
 	if err := r.warmUp(ctx, driver, session); err != nil {
-		return err
+		return nil, err
 	}
 	r.recordPlan(session)
 	if r.resumed {
 		rows, err := r.out.store.Server()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		session.Continue(rows)
 		samples, err := r.out.store.Machine()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		session.ContinueMachine(samples)
 	}
 	session.Prepare()
 	r.show.expected(session)
-	ctx, finish := context.WithCancel(ctx)
-	defer finish()
-	r.openScreen(driving, driver, sampler, finish)
-	err = session.Measure(ctx)
+	return &measuring{session, driver, sampler, driving, stop}, nil
+}
+
+// finish notes what the clock did while the cells were measured.
+func (r *runner) finish(err error) error {
 	if steps := r.clock.Steps(); steps > 0 {
 		r.doc.Client.ClockSteps = steps
 		r.warn("clock", fmt.Sprintf("the wall clock stepped %d times during the run; stamps near the steps may be off", steps))

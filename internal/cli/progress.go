@@ -21,6 +21,8 @@ type progress struct {
 	env    *Env
 	human  io.Writer
 	events io.Writer
+	// side stands before every line, where two servers are measured at one time: "A ".
+	side string
 
 	mu   sync.Mutex
 	live bool
@@ -76,7 +78,7 @@ func (p *progress) line(text string) {
 		return
 	}
 	p.clear()
-	_, _ = fmt.Fprintln(p.human, text)
+	_, _ = fmt.Fprintln(p.human, p.side+text)
 }
 
 // clear wipes the status lines; the caller holds the lock.

@@ -118,6 +118,8 @@ type runner struct {
 	show          *progress
 	// interrupt is what Ctrl-C does.
 	interrupt func()
+	// paired says that another server is measured in alternation.
+	paired bool
 	// baseRunning and baseWaiting are the foreign load that --shared-server accepts.
 	baseRunning, baseWaiting float64
 }

@@ -207,7 +207,7 @@ func TestAPlaceThatCannotBeWrittenIsRefusedBeforeAnythingIsSent(t *testing.T) {
 
 func TestHelpFitsEightyColumns(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		pages := [][]string{{}, {"help"}, {"--help"}, {"help", "run"}, {"run", "--help"}, {"help", "report"}, {"help", "verify"}, {"version", "--help"}}
+		pages := [][]string{{}, {"help"}, {"--help"}, {"help", "run"}, {"run", "--help"}, {"help", "report"}, {"help", "verify"}, {"help", "compare"}, {"version", "--help"}}
 		for _, args := range pages {
 			w.main(args...)
 			w.ended(0)

@@ -213,6 +213,10 @@ func realPages(t *testing.T) map[string][]byte {
 	}
 	pages["with rows"] = []byte(out.String())
 	pages["watched"], pages["watched, two GPUs"] = watchedPage(t, 1), watchedPage(t, 2)
+	compared := comparisons(t)
+	for name, as := range map[string]string{"seeds": "rtx seeds compared", "repeats": "repeats compared", "three": "three compared", "hostile": "hostile compared", "huge": "huge compared"} {
+		pages[as] = comparisonPage(t, compared[name])
+	}
 	return pages
 }
 
@@ -294,6 +298,29 @@ func TestRealSwitchesWorkWithoutScripts(t *testing.T) {
 		p.click(`label[for="h-no"]`)
 		if got := eval[int](p, `[...document.querySelectorAll('.all tbody tr')].filter(r => r.checkVisibility()).length`); got != 26 {
 			t.Errorf("%d rows are left, want the 26 with a speed", got)
+		}
+	}
+}
+
+func TestRealComparisonSwitchesWorkWithoutScripts(t *testing.T) {
+	p := openPage(t, newBrowser(t), comparisonPage(t, comparisons(t)["seeds"]), screenOf{width: 1440, noScript: true})
+	cell := func(view string) string {
+		return eval[string](p, `document.querySelector('.view-`+view+` tbody td').innerText.split(/\s*\n\s*/).join(' ')`)
+	}
+	for _, x := range [][2]string{{"t", "+4 % 117 → 123"}, {"p", "+6 % 117 → 125"}, {"f", "−44 % 54 → 30"}, {"i", "−6 % 8.5 → 8.0"}} {
+		p.click(`label[for="m0-` + x[0] + `"]`)
+		if got := cell("d"); got != x[1] {
+			t.Errorf("the difference is %q, want %q", got, x[1])
+		}
+	}
+	p.click(`label[for="m0-t"]`)
+	for _, x := range [][2]string{{"a", "117.3 54 ms TTFT"}, {"b", "122.5 30 ms TTFT"}} {
+		p.click(`label[for="w0-` + x[0] + `"]`)
+		if got := cell(x[0]); got != x[1] {
+			t.Errorf("the matrix of %s says %q, want %q", x[0], got, x[1])
+		}
+		if got := eval[int](p, `[...document.querySelectorAll('.view-d, .view-a, .view-b')].filter(e => e.checkVisibility()).length`); got != 1 {
+			t.Errorf("%d views are shown at once", got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"speedmatrix"
+	"speedmatrix/internal/compare"
 	"speedmatrix/internal/unit"
 )
 
@@ -16,9 +17,6 @@ type commandLine struct {
 	Parts     []string
 }
 
-// launchers begin a command that stands behind comments on the same line.
-var launchers = []string{"vllm ", "python ", "python3 ", "llama-server ", "ollama ", "docker ", "podman ", "sglang ", "trtllm-serve ", "text-generation-launcher ", "CUDA_VISIBLE_DEVICES="}
-
 // commandLines breaks a launch command where a reader would: at line ends, before comments,
 // before the command behind them, and before options. The words stay as they are.
 func commandLines(command string) []commandLine {
@@ -27,7 +25,7 @@ func commandLines(command string) []commandLine {
 	for line := range strings.SplitSeq(command, "\n") {
 		for rest := strings.TrimSpace(line); rest != ""; {
 			head := rest
-			if cut := commandCut(rest); cut > 0 {
+			if cut := compare.CommentEnd(rest); cut > 0 {
 				head = strings.TrimSpace(rest[:cut])
 			}
 			rest = strings.TrimSpace(strings.TrimPrefix(rest, head))
@@ -40,20 +38,6 @@ func commandLines(command string) []commandLine {
 		}
 	}
 	return lines
-}
-
-// commandCut is where the first line of a command of several comments ends, 0 for its end.
-func commandCut(s string) int {
-	if !strings.HasPrefix(s, "#") {
-		return 0
-	}
-	cut := 0
-	for _, mark := range append([]string{"# "}, launchers...) {
-		if i := strings.Index(s[1:], " "+mark); i >= 0 && (cut == 0 || i+1 < cut) {
-			cut = i + 1
-		}
-	}
-	return cut
 }
 
 // splitOptions gives the parts of a command: each option with its value.

@@ -49,11 +49,17 @@ type matrixCellView struct {
 type variant struct{ Key, Text string }
 
 func newMatrixView(d *Document, a *anchors) matrixView {
-	v := matrixView{Caption: strings.TrimPrefix(MatrixCaption, metrics[0].caption)}
 	var scales []heatScale
 	for _, m := range metrics {
-		s := d.heatScale(m)
-		scales = append(scales, s)
+		scales = append(scales, d.heatScale(m))
+	}
+	return matrixWithScales(d, a, scales)
+}
+
+func matrixWithScales(d *Document, a *anchors, scales []heatScale) matrixView {
+	v := matrixView{Caption: strings.TrimPrefix(MatrixCaption, metrics[0].caption)}
+	for _, s := range scales {
+		m := s.metric
 		view := metricView{Key: m.key, Name: m.name, Caption: m.caption, Ramp: ramp(m), Ratio: ratio(s)}
 		view.Low, view.High = s.ends()
 		v.Metrics = append(v.Metrics, view)

@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,7 +31,7 @@ func TestTheTQuantileEncloses95Percent(t *testing.T) {
 			t.Errorf("%d degrees of freedom: ±%v encloses %.8f", df, TQuantile975(df), got)
 		}
 	}
-	for df := 1; df < 200; df++ {
+	for df := 1; df < 40; df++ {
 		if TQuantile975(df+1) >= TQuantile975(df) {
 			t.Errorf("the quantile does not fall from %d to %d degrees of freedom", df, df+1)
 		}
@@ -55,26 +56,22 @@ func TestASteadyRateHasNoWidth(t *testing.T) {
 }
 
 func TestTheWindowIsOpenAtItsStartAndClosedAtItsEnd(t *testing.T) {
-	mid := func(times ...int64) float64 {
-		weights := make([]float64, len(times))
-		for i := range weights {
-			weights[i] = 1
+	const length = 32 * second
+	even := func(yield func(int64) bool) {
+		for i := int64(1); i < 32 && yield(i*second); i++ {
 		}
-		low, high, ok := BatchMeans(times, weights, 0, 32*second)
-		if !ok {
-			return 0
-		}
-		return (low + high) / 2 * 32
 	}
 	for _, c := range []struct {
-		times []int64
-		want  float64
+		more []int64
+		want float64
 	}{
-		{[]int64{0}, 0}, {[]int64{1}, 1}, {[]int64{32 * second}, 1}, {[]int64{32*second + 1}, 0},
-		{[]int64{-5, 0, 5, second, 32 * second, 40 * second}, 3},
+		{nil, 31}, {[]int64{0, -5}, 31}, {[]int64{1}, 32}, {[]int64{length}, 32}, {[]int64{length + 1}, 31},
+		{[]int64{-5, 0, 5, length, 40 * second}, 33},
 	} {
-		if got := mid(c.times...); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("events at %v count as %v, want %v", c.times, got, c.want)
+		times := slices.AppendSeq(slices.Clone(c.more), even)
+		low, high, ok := BatchMeans(times, slices.Repeat([]float64{1}, len(times)), 0, length)
+		if got := (low + high) / 2 * 32; !ok || math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("events at %v besides one a second count as %v, want %v", c.more, got, c.want)
 		}
 	}
 	if _, _, ok := BatchMeans([]int64{1}, []float64{1}, 5, 5); ok {
@@ -82,50 +79,119 @@ func TestTheWindowIsOpenAtItsStartAndClosedAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestPartsAreHalfOpenToo: one event at each part's end gives 32 equal parts.
-func TestPartsAreHalfOpenToo(t *testing.T) {
-	const length = 32*second + 7 // no multiple of 32
-	var times []int64
-	var weights []float64
-	for k := int64(1); k <= 32; k++ {
-		times, weights = append(times, k*length/32), append(weights, 1)
-	}
-	low, high, ok := BatchMeans(times, weights, 0, length)
-	if !ok || high-low > 1e-12 {
-		t.Errorf("[%v, %v] %v: an event at a part's end fell into the next part", low, high, ok)
+// TestPartsEndAtArrivals: steps that take the same time have no noise, wherever the parts of the window would end.
+func TestPartsEndAtArrivals(t *testing.T) {
+	for _, steps := range []int64{33, 64, 500, 1001} {
+		var times []int64
+		var weights []float64
+		for k := range steps {
+			for stream := range int64(3) {
+				times, weights = append(times, (k+1)*20_000_000+stream*1000), append(weights, 1)
+			}
+		}
+		// The window of a cell: from an arrival, excluded, to an arrival, included.
+		from, to := int64(20_000_000), steps*20_000_000
+		low, high, ok := BatchMeans(times, weights, from, to)
+		if !ok || math.Abs(low-150) > 1e-9 || math.Abs(high-150) > 1e-9 {
+			t.Errorf("%d steps: [%v, %v] %v, want 150 exactly", steps, low, high, ok)
+		}
 	}
 }
 
-// TestCorrelatedPartsAreMerged compares with the formula written out for a window whose
-// first half is twice as fast: the parts stay correlated down to 8.
-func TestCorrelatedPartsAreMerged(t *testing.T) {
-	var times []int64
-	var weights []float64
-	for i := range int64(32) {
-		weight := 2.0
-		if i >= 16 {
-			weight = 1
-		}
-		times, weights = append(times, i*second+second/2), append(weights, weight)
+// withoutLine is what a line through values by their places leaves of them.
+func withoutLine(values []float64) []float64 {
+	places := make([]float64, len(values))
+	for i := range places {
+		places[i] = float64(i)
 	}
-	low, high, ok := BatchMeans(times, weights, 0, 32*second)
-	// 8 parts with rates 2 2 2 2 1 1 1 1: mean 1.5, deviation √(8·0.25 ÷ 7).
-	half := 2.364624252 * math.Sqrt(8*0.25/7) / math.Sqrt(8)
-	if !ok || math.Abs(low-(1.5-half)) > 1e-9 || math.Abs(high-(1.5+half)) > 1e-9 {
-		t.Errorf("[%v, %v] %v, want 1.5 ± %v", low, high, ok, half)
+	slope, intercept, _ := Line(places, values)
+	left := make([]float64, len(values))
+	for i, v := range values {
+		left[i] = v - intercept - slope*places[i]
+	}
+	return left
+}
+
+// everySecond gives weights that arrive one a second, and the interval of their rate.
+func everySecond(weights ...float64) (low, high float64, ok bool) {
+	times := make([]int64, len(weights))
+	for i := range times {
+		times[i] = int64(i+1) * second
+	}
+	return BatchMeans(times, weights, 0, int64(len(weights))*second)
+}
+
+func squaresOf(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v * v
+	}
+	return sum
+}
+
+func TestASteadyChangeIsNoNoise(t *testing.T) {
+	var weights []float64
+	for i := range 32 {
+		weights = append(weights, 100-float64(i))
+	}
+	low, high, ok := everySecond(weights...)
+	if !ok || math.Abs(low-84.5) > 1e-9 || math.Abs(high-84.5) > 1e-9 {
+		t.Errorf("[%v, %v] %v, want 84.5 exactly", low, high, ok)
+	}
+}
+
+func TestCorrelatedPartsAreMergedAndWhatIsLeftIsCorrectedFor(t *testing.T) {
+	var weights, merged []float64
+	for i := range 32 {
+		weights = append(weights, float64(2+4*(i/8%2)))
+		if i%4 == 0 {
+			merged = append(merged, 4*float64(2+4*(i/8%2)))
+		}
+	}
+	left := withoutLine(merged)
+	r := Autocorrelation(left)
+	r += (2 + 4*r) / 8
+	if r < 0.1 || r > 0.8 {
+		t.Fatalf("the example is none: r is %v", r)
+	}
+	half := 2.446911851 * math.Sqrt(squaresOf(left)*8/6*(1+r)/(1-r)) / 32
+	low, high, ok := everySecond(weights...)
+	if !ok || math.Abs(low-(4-half)) > 1e-8 || math.Abs(high-(4+half)) > 1e-8 {
+		t.Errorf("[%v, %v] %v, want 4 ± %v", low, high, ok, half)
 	}
 }
 
 func TestUncorrelatedPartsStay32(t *testing.T) {
+	var weights []float64
+	for i := range 32 {
+		weights = append(weights, float64(1+i%2))
+	}
+	half := 2.042272456 * math.Sqrt(squaresOf(withoutLine(weights))*32/30) / 32
+	low, high, _ := everySecond(weights...)
+	if math.Abs((high-low)/2-half) > 1e-8 {
+		t.Errorf("half width %v, want %v", (high-low)/2, half)
+	}
+}
+
+func TestAPauseCountsAsOnePart(t *testing.T) {
 	var times []int64
 	var weights []float64
-	for i := range int64(32) {
-		times, weights = append(times, i*second+1), append(weights, float64(1+i%2))
+	for i := int64(1); i <= 320; i++ {
+		if at := i * second / 10; at <= 10*second || at > 20*second {
+			times, weights = append(times, at), append(weights, 1)
+		}
 	}
-	low, high, _ := BatchMeans(times, weights, 0, 32*second)
-	half := TQuantile975(31) * math.Sqrt(32*0.25/31) / math.Sqrt(32)
-	if math.Abs((high-low)/2-half) > 1e-9 {
-		t.Errorf("half width %v, want %v", (high-low)/2, half)
+	low, high, ok := BatchMeans(times, weights, 0, 32*second)
+	if !ok || low > 6 || high < 8 {
+		t.Errorf("[%v, %v] %v: ten seconds without an arrival are no doubt about the rate of 6.9", low, high, ok)
+	}
+}
+
+func TestFewerThanThreePartsHaveNoInterval(t *testing.T) {
+	if _, _, ok := BatchMeans([]int64{5, 10}, []float64{1, 1}, 0, 10); ok {
+		t.Error("two arrivals have an interval")
+	}
+	if _, _, ok := BatchMeans([]int64{3, 6, 10}, []float64{1, 1, 1}, 0, 10); !ok {
+		t.Error("three arrivals have none")
 	}
 }
 
@@ -163,8 +229,8 @@ func TestTheIntervalStandsAroundTheRate(t *testing.T) {
 			}
 		}
 		low, high, ok := BatchMeans(times, weights, 0, length)
-		if ok != (total > 0) {
-			t.Fatalf("ok is %v with %v in the window", ok, total)
+		if ok && total == 0 {
+			t.Fatal("an interval of nothing")
 		}
 		if rate := total / float64(length) * 1e9; ok && (math.Abs((low+high)/2-rate) > 1e-9*rate || low > high) {
 			t.Fatalf("[%v, %v] is not around %v", low, high, rate)

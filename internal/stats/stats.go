@@ -1,7 +1,7 @@
 // Package stats holds the few statistics that a run publishes: percentiles that
 // refuse to claim what the samples cannot support, the 95 % interval of a rate by
-// batch means, and the two fits that predict times. It is pure: every function
-// depends on its arguments alone and changes none of them.
+// batch means, the two fits that predict times, and what a difference between samples is
+// worth. It is pure: every function depends on its arguments alone and changes none of them.
 package stats
 
 import (

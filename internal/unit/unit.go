@@ -132,6 +132,18 @@ func Change(share float64) string {
 	return text
 }
 
+// ChangeFine writes a relative change like Change, with two decimals below 1 %, where one
+// would hide it: "+0.04 %", "−2.1 %".
+func ChangeFine(share float64) string {
+	if text := percent(share, 2); share > -0.01 && share < 0.01 && text != percent(0, 2) {
+		if share > 0 {
+			return "+" + text
+		}
+		return text
+	}
+	return Change(share)
+}
+
 // PlusMinus writes half the width of an interval, relative to its middle:
 // "±0.4 %".
 func PlusMinus(share float64) string {

@@ -36,6 +36,7 @@ func TestNumbersAreShownAsOnThePage(t *testing.T) {
 		{"PercentFine", PercentFine, map[float64]string{
 			0: "0 %", 0.0007: "0.07 %", 0.002: "0.2 %", 0.062: "6.2 %", 0.57: "57 %", 0.0995: "10 %", 0.00094: "0.09 %", 0.00096: "0.1 %",
 		}},
+		{"ChangeFine", ChangeFine, map[float64]string{0.021: "+2.1 %", 0.0123: "+1.2 %", 0.0004: "+0.04 %", -0.0096: "−0.96 %", 0: "0.0 %", 0.00001: "0.0 %"}},
 		{"Change", Change, map[float64]string{0.021: "+2.1 %", -0.019: "−1.9 %", 0: "0.0 %", 0.0004: "0.0 %", -0.0004: "0.0 %", 12: "+1,200.0 %"}},
 		{"PlusMinus", PlusMinus, map[float64]string{0.004: "±0.4 %", -0.011: "±1.1 %"}},
 		{"Energy", Energy, map[float64]string{0: "0 J", 0.37: "0.37 J", 0.0451: "0.0451 J", 12.54: "12.5 J", 1250: "1,250 J", 9.999: "10 J", 99.96: "100 J"}},

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"speedmatrix"
+	"speedmatrix/internal/stats"
 )
 
 // near asserts a recomputed number to twelve digits; NaN stands for null.
@@ -151,42 +153,28 @@ func TestRequestsWithoutACountShareOneFactor(t *testing.T) {
 	})
 }
 
+// TestTheIntervalIsThatOfTheBatchMeans: two implementations agree on any arrivals.
 func TestTheIntervalIsThatOfTheBatchMeans(t *testing.T) {
-	alternating, rising, steady := make([]int, 32), make([]int, 32), make([]int, 32)
-	for i := range 32 {
-		alternating[i], rising[i], steady[i] = 1+2*(i%2), 1+2*(i/16), 2
-	}
-	tests := map[string]struct {
-		tokens    []int
-		halfWidth float64
-	}{
-		// 32 parts of 125 ms: Σ(x − 2)² = 32.
-		"parts that alternate are not merged": {alternating, 2.0395134463964 * math.Sqrt(32.0/31/32) * 32 / 4},
-		// 8 parts of 500 ms: Σ(x − 8)² = 8 · 16.
-		"parts that follow each other are merged down to 8": {rising, 2.3646242515928 * math.Sqrt(128.0/7/8) * 8 / 4},
-		"equal parts have no width":                         {steady, 0},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			run, _, key := bare(1)
-			rows := newMemory()
-			total := 7
-			// The event at the start of the window does not count; the others stand at the ends of the parts.
-			list := []speedmatrix.EventRow{{TimeNS: ms(1210), TextLength: 1, Tokens: whole(7), Channel: "content"}}
-			for i, n := range test.tokens {
-				total += n
-				list = append(list, speedmatrix.EventRow{TimeNS: ms(1210 + 125*float64(i+1)), TextLength: 1, Tokens: whole(total), Channel: "content"})
-			}
-			rows.put(key, launch(0, 0, 10), list...)
-			got, m := recompute(t, run, rows)
-			_, half := m.interval95()
-			if math.Abs(half-test.halfWidth) > 1e-12 {
-				t.Errorf("half width %v, want %v", half, test.halfWidth)
-			}
-			near(t, "low", &got.Interval95.Low, 16-test.halfWidth)
-			near(t, "high", &got.Interval95.High, 16+test.halfWidth)
-		})
-	}
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.SliceOfN(rapid.Int64Range(-100, 5_000), 0, 200).Draw(t, "at")
+		scale := rapid.SampledFrom([]int64{1, 1_000_003}).Draw(t, "scale")
+		m := &measurement{from: 7 * scale, to: 4_000 * scale, streams: []*request{{}, {}}}
+		var times []int64
+		var weights []float64
+		for i, x := range at {
+			e := event{at: x * scale, weight: float64(i % 4)}
+			m.streams[i%2].events = append(m.streams[i%2].events, e)
+			times, weights = append(times, e.at), append(weights, e.weight)
+		}
+		low, high, ok := stats.BatchMeans(times, weights, m.from, m.to)
+		got, half := m.interval95()
+		if ok != (got != nil) {
+			t.Fatalf("%v here, %v there", got, ok)
+		}
+		if slack := 1e-7 * (low + high); ok && (math.Abs(got.Low-low) > slack || math.Abs(got.High-high) > slack || math.Abs(2*half-(high-low)) > slack) {
+			t.Fatalf("%v ± %v here, %v to %v there", *got, half, low, high)
+		}
+	})
 }
 
 func TestPercentilesNeedTheirSamples(t *testing.T) {

@@ -102,8 +102,8 @@ func goodDecode() speedmatrix.Cell {
 		ContextTokens: &speedmatrix.ContextTokens{Start: 1013.5, Mean: 105855.5 / 103, End: 1042.75},
 		PromptTokens:  new(1000.5), CachedTokens: new(902.0),
 		TotalTokensPerSecond: new(25.75),
-		// 32 parts of 125 ms, whose rates alternate too much to be merged.
-		Interval95:                &speedmatrix.Interval{Low: 21.432270150381868, High: 30.067729849618132},
+		// Of about 125 ms each, which alternate too much to be merged.
+		Interval95:                &speedmatrix.Interval{Low: 21.87992617034459, High: 29.62007382965541},
 		PerRequestTokensPerSecond: new(12.5),
 		TTFT:                      &speedmatrix.Distribution{P50: new(195.0), Min: new(190.0), Max: new(200.0), Mean: new(195.0), N: 2, Of: "requests"},
 		TTFTKind:                  speedmatrix.TTFTWarm,
