@@ -173,6 +173,9 @@ func (r *refer) inputOutput(v raw, u Usage) Usage {
 	if d, ok := o["output_tokens_details"]; ok {
 		u.Reasoning = count(r.object(d)["reasoning_tokens"])
 	}
+	if total := count(o["total_tokens"]); u.Completion < 0 && u.Prompt >= 0 && total >= u.Prompt {
+		u.Completion = total - u.Prompt
+	}
 	return u
 }
 

@@ -25,7 +25,7 @@ var shapes = map[string]string{
 	"response-event": "type:response-type delta:string item:response-item response:response error:any message:any detail:any x:any",
 	"response":       "status:response-status incomplete_details:incomplete usage:in-out output:response-items error:any x:any",
 	"incomplete":     "reason:response-reason x:any",
-	"in-out":         "input_tokens:count output_tokens:count input_tokens_details:details output_tokens_details:details x:any",
+	"in-out":         "input_tokens:count output_tokens:count total_tokens:count input_tokens_details:details output_tokens_details:details x:any",
 	"response-item":  "type:item-type content:text summary:text name:string arguments:arguments x:any",
 	"message-event":  "type:message-type delta:message-delta message:message content_block:block usage:message-usage error:any detail:any x:any",
 	"message":        "role:string usage:message-usage content:blocks stop_reason:stop-reason x:any",

@@ -95,13 +95,15 @@ func (g *responseEvents) usage(d *Decoder, s *scanner) {
 		return
 	}
 	d.seen.usage = true
-	u := &d.usage
+	u, total := &d.usage, -1
 	for s.key() {
 		switch string(s.name) {
 		case "input_tokens":
 			u.Prompt = parseCount(s.value())
 		case "output_tokens":
 			u.Completion = parseCount(s.value())
+		case "total_tokens":
+			total = parseCount(s.value())
 		case "input_tokens_details":
 			u.Cached = countIn(s, "cached_tokens")
 		case "output_tokens_details":
@@ -109,6 +111,9 @@ func (g *responseEvents) usage(d *Decoder, s *scanner) {
 		default:
 			s.value()
 		}
+	}
+	if u.Completion < 0 && u.Prompt >= 0 && total >= u.Prompt {
+		u.Completion = total - u.Prompt
 	}
 }
 

@@ -31,7 +31,7 @@ func (g *generateSpeaker) Say(c *Chunk) []Event {
 // details says how an answer ended.
 func details(finish string, u *Usage) string {
 	if u == nil {
-		return "null"
+		u = &Usage{Prompt: -1, Completion: -1}
 	}
 	reason := "eos_token"
 	if finish == FinishLength {

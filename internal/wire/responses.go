@@ -49,11 +49,15 @@ func (r *responseSpeaker) response(status, reason string, u *Usage) object {
 }
 
 func responseUsage(u *Usage) []byte {
+	total := u.Total
+	if total == 0 {
+		total = max(u.Prompt, 0) + max(u.Completion, 0)
+	}
 	return object(nil).known("input_tokens", u.Prompt).
 		raw("input_tokens_details", string(object(nil).known("cached_tokens", u.Cached).end())).
 		known("output_tokens", u.Completion).
 		raw("output_tokens_details", string(object(nil).known("reasoning_tokens", u.Reasoning).end())).
-		number("total_tokens", max(u.Prompt, 0)+max(u.Completion, 0)).end()
+		number("total_tokens", total).end()
 }
 
 func (r *responseSpeaker) Open(*Usage) []Event {
