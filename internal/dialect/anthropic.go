@@ -28,6 +28,9 @@ func (anthropic) Framing() sse.Framing { return sse.EventStream }
 func (anthropic) Templated() bool      { return true }
 func (anthropic) NewDecoder() *Decoder { return &Decoder{grammar: newMessageEvents()} }
 
+// KeyVariable is Anthropic's own: a key is for the service that gave it.
+func (anthropic) KeyVariable() string { return "ANTHROPIC_API_KEY" }
+
 func (anthropic) Headers(key string) map[string]string {
 	h := map[string]string{"anthropic-version": anthropicVersion}
 	if key != "" {

@@ -24,6 +24,8 @@ type Dialect interface {
 	// Templated says that the server puts the prompt into the model's chat
 	// template; else the model reads it as it is.
 	Templated() bool
+	// KeyVariable is the environment variable in which users keep the key.
+	KeyVariable() string
 	// Headers are those that the API asks for, the key among them unless it is "".
 	Headers(key string) map[string]string
 	// Accept clears in p what the API has no field for, so that nobody waits
@@ -92,6 +94,9 @@ func listed(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
+
+// openAIKey is the variable that most programs of this kind take their key from.
+const openAIKey = "OPENAI_API_KEY"
 
 // bearer is the header in which most servers want their key.
 func bearer(key string) map[string]string {

@@ -13,6 +13,7 @@ func (ollama) Name() string                         { return "ollama" }
 func (ollama) Path() string                         { return "/api/chat" }
 func (ollama) Framing() sse.Framing                 { return sse.Lines }
 func (ollama) Templated() bool                      { return true }
+func (ollama) KeyVariable() string                  { return openAIKey }
 func (ollama) Headers(key string) map[string]string { return bearer(key) }
 func (ollama) NewDecoder() *Decoder                 { return &Decoder{grammar: new(ollamaLines)} }
 

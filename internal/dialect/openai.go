@@ -14,6 +14,7 @@ func Completions() Dialect { return completions{} }
 type openAI struct{}
 
 func (openAI) Framing() sse.Framing                 { return sse.EventStream }
+func (openAI) KeyVariable() string                  { return openAIKey }
 func (openAI) Headers(key string) map[string]string { return bearer(key) }
 func (openAI) Accept(p Params) Params               { return p }
 func (openAI) NewDecoder() *Decoder                 { return new(Decoder) }

@@ -12,6 +12,7 @@ func (responses) Name() string                         { return "responses" }
 func (responses) Path() string                         { return "/v1/responses" }
 func (responses) Framing() sse.Framing                 { return sse.EventStream }
 func (responses) Templated() bool                      { return true }
+func (responses) KeyVariable() string                  { return openAIKey }
 func (responses) Headers(key string) map[string]string { return bearer(key) }
 func (responses) NewDecoder() *Decoder                 { return &Decoder{grammar: new(responseEvents)} }
 

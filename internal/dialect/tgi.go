@@ -16,6 +16,7 @@ func (tgi) Name() string                         { return "tgi" }
 func (tgi) Path() string                         { return "/generate_stream" }
 func (tgi) Framing() sse.Framing                 { return sse.EventStream }
 func (tgi) Templated() bool                      { return false }
+func (tgi) KeyVariable() string                  { return openAIKey }
 func (tgi) Headers(key string) map[string]string { return bearer(key) }
 func (tgi) NewDecoder() *Decoder                 { return &Decoder{grammar: new(tgiTokens)} }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"speedmatrix"
-	"speedmatrix/internal/dialect"
 )
 
 // agreement is how far a tokenizer may be from the server's own count of a prompt.
@@ -80,7 +79,7 @@ func (s *Server) findTokenizer(ctx context.Context, short, long int) {
 
 // tokenizers are the endpoints worth trying, the most exact first.
 func (s *Server) tokenizers() []tokenCounter {
-	chat := s.Dialect.Name() == dialect.Chat().Name()
+	chat := s.Dialect.Templated()
 	vllm := tokenCounter{name: "POST /tokenize", prompt: s.tokenizePrompt, text: s.tokenizeText}
 	if chat {
 		vllm.prompt = s.tokenizeMessages
