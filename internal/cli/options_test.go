@@ -140,7 +140,7 @@ var options = []option{
 	spoken("anthropic", wire.Messages, func(s *truth.Script) { s.Auth = "opensesame" }),
 	spoken("ollama", wire.OllamaChat, nil),
 	spoken("tgi", wire.Generate, nil),
-	{name: "any API", args: []string{"--api", "auto"}, check: onlyAPI("chat", wire.Chat)},
+	{name: "any API", args: brief("--api", "auto"), check: onlyAPI("chat", wire.Chat)},
 	{name: "key in a file", args: []string{"--api-key-file", "key"}, files: map[string]string{"key": "opensesame\n"},
 		serve: func(s *truth.Script) { s.Auth = "opensesame" }},
 	{name: "key in the environment", env: map[string]string{"OPENAI_API_KEY": "opensesame"}, serve: func(s *truth.Script) { s.Auth = "opensesame" }},
@@ -160,9 +160,14 @@ var options = []option{
 		}},
 }
 
+// brief makes a run of one cell of 5 s.
+func brief(args ...string) []string {
+	return append(args, "--contexts", "0", "--concurrency", "1", "--prefill", "none", "--quick")
+}
+
 // spoken measures through one of the further APIs, with a key that is right for its service and another that is not.
 func spoken(name string, api wire.API, serve func(s *truth.Script)) option {
-	return option{name: name, args: []string{"--api", name}, env: map[string]string{"ANTHROPIC_API_KEY": "opensesame", "OPENAI_API_KEY": "other"},
+	return option{name: name, args: brief("--api", name), env: map[string]string{"ANTHROPIC_API_KEY": "opensesame", "OPENAI_API_KEY": "other"},
 		serve: func(s *truth.Script) {
 			s.APIs = []wire.API{api}
 			if serve != nil {
