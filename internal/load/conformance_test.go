@@ -404,6 +404,39 @@ func TestConformTheSourceOfTokens(t *testing.T) {
 	})
 }
 
+// The end mark is a token that no event shows.
+func TestConformTokensPerEvent(t *testing.T) {
+	mark := func(_, token int) string {
+		if token == 7 {
+			return truth.Hidden
+		}
+		return ""
+	}
+	for _, tt := range []struct {
+		name   string
+		script truth.Script
+		want   float64
+	}{
+		{"one token an event", truth.Script{}, 1},
+		{"with an end mark", truth.Script{Channel: mark, StopAfter: func(truth.Call) int { return 8 }}, 1},
+		{"cut at a hidden token", truth.Script{Channel: mark}, 8. / 7},
+		{"no usage", truth.Script{Usage: truth.UsageNone}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			conform(t, tt.script, func(t *testing.T, p *party) {
+				p.params.MaxTokens = 8
+				if log, _ := p.do(); log.TokensPerEvent() != tt.want {
+					t.Errorf("%v tokens an event, want %v", log.TokensPerEvent(), tt.want)
+				}
+				log, _ := p.doFor(55 * time.Millisecond)
+				if log.TokensPerEvent() != 0 {
+					t.Errorf("%v tokens an event of a request that was cut", log.TokensPerEvent())
+				}
+			})
+		})
+	}
+}
+
 func TestConformAnAnswerInOneDocument(t *testing.T) {
 	conform(t, truth.Script{IgnoreStream: true, PrefillBase: time.Second}, func(t *testing.T, p *party) {
 		log, r := p.do()
