@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -103,12 +104,8 @@ func (r *refer) reasonIn(root, whole object) string {
 // merged is a and b, b's members in front.
 func merged(a, b object) object {
 	all := object{}
-	for k, v := range a {
-		all[k] = v
-	}
-	for k, v := range b {
-		all[k] = v
-	}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
 	return all
 }
 

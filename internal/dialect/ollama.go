@@ -49,8 +49,7 @@ func (ollama) Body(p Params) ([]byte, error) {
 // ollamaLines is the grammar of Ollama's API.
 type ollamaLines struct {
 	message, response, thinking, reason []byte // values of the line at hand, as JSON
-	done, counted                       bool
-	isAnswer                            bool
+	done, isAnswer                      bool
 }
 
 func (g *ollamaLines) reset() {}
