@@ -158,15 +158,7 @@ func (w *warming) habits(log *load.Log, q load.Quality) {
 		}
 		return
 	}
-	events := 0
-	for e := range log.Events() {
-		if e.Length > 0 && !e.Continued {
-			events++
-		}
-	}
-	if log.Usage.Completion > 0 && events > 0 {
-		w.out.TokensPerEvent = float64(log.Usage.Completion) / float64(events)
-	}
+	w.out.TokensPerEvent = log.TokensPerEvent()
 	if q.EventReads > 0 {
 		w.out.EventsPerRead = float64(q.Events) / float64(q.EventReads)
 		w.out.CoalescedShare = float64(q.CoalescedReads) / float64(q.EventReads)

@@ -38,6 +38,7 @@ type setting struct {
 	limits   bench.Limits
 	habits   speedmatrix.Habits
 	params   dialect.Params
+	dialect  dialect.Dialect // nil is chat
 	// blind: the server has no gauges. dead counters: they exist but do not move while a request runs.
 	blind, noCounter, deadCounter bool
 	warm                          bool // warm up before
@@ -47,6 +48,14 @@ type setting struct {
 	happened func(w *world, e bench.Event)
 	// glance is told of the cell in progress.
 	glance func(w *world, g bench.Glance)
+}
+
+// speaks is the API that the run uses.
+func (s *setting) speaks() dialect.Dialect {
+	if s.dialect == nil {
+		return dialect.Chat()
+	}
+	return s.dialect
 }
 
 // world is one run in virtual time.
@@ -100,7 +109,7 @@ func newWorld(t *testing.T, s setting) *world {
 	if s.params.Model == "" {
 		s.params = counted()
 	}
-	w.client, err = load.New(load.Options{BaseURL: &url.URL{Scheme: "http", Host: "server:80"}, Dialect: dialect.Chat(),
+	w.client, err = load.New(load.Options{BaseURL: &url.URL{Scheme: "http", Host: "server:80"}, Dialect: s.speaks(),
 		Dial: network.DialContext, Clock: w.clock, Limits: s.load})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +155,7 @@ func (w *world) plan(s setting, network *memnet.Network) {
 		}
 	}
 	var wait func()
-	w.driver, wait = bench.NewDriver(ctx, bench.DriverOptions{Client: w.client, Server: server, Dialect: dialect.Chat(), Params: s.params,
+	w.driver, wait = bench.NewDriver(ctx, bench.DriverOptions{Client: w.client, Server: server, Dialect: s.speaks(), Params: s.params,
 		Clock: w.clock, Texts: texts, Habits: s.habits, KVBlockTokens: s.limits.KVBlockTokens, Watch: func(g bench.Glance) {
 			if s.glance != nil {
 				s.glance(w, g)
@@ -348,7 +357,7 @@ func (s *scraped) Ping(ctx context.Context) (time.Duration, error) {
 		p = counted()
 	}
 	p.Prompt, p.MaxTokens, p.Stream = "ping", 1, true
-	body, err := dialect.Chat().Body(p)
+	body, err := s.s.speaks().Body(p)
 	if err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"speedmatrix"
+	"speedmatrix/internal/dialect"
 	"speedmatrix/internal/launch"
 )
 
@@ -27,7 +28,11 @@ func (o *runOptions) header(env *Env, command *launch.Command) (http.Header, err
 		}
 		h.Add(name, strings.TrimSpace(value))
 	}
-	key, err := o.key(env)
+	api, err := o.dialect()
+	if err != nil {
+		return nil, err
+	}
+	key, err := o.key(env, api)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +42,16 @@ func (o *runOptions) header(env *Env, command *launch.Command) (http.Header, err
 	if strings.ContainsFunc(key, unicode.IsControl) {
 		return nil, usage("the API key holds a line break or another character that no key can have", "Look at the file or the variable that it comes from.")
 	}
-	if key != "" && h.Get("Authorization") == "" {
-		h.Set("Authorization", "Bearer "+key)
+	for name, value := range api.Headers(key) {
+		if h.Get(name) == "" {
+			h.Set(name, value)
+		}
 	}
 	return h, nil
 }
 
 // key is the API key: the flag, the file, the environment.
-func (o *runOptions) key(env *Env) (string, error) {
+func (o *runOptions) key(env *Env, api dialect.Dialect) (string, error) {
 	if o.apiKey != "" {
 		return o.apiKey, nil
 	}
@@ -55,7 +62,7 @@ func (o *runOptions) key(env *Env) (string, error) {
 		}
 		return strings.TrimSpace(string(data)), nil
 	}
-	return env.Getenv("OPENAI_API_KEY"), nil
+	return env.Getenv(api.KeyVariable()), nil
 }
 
 // tls gives the TLS settings, nil for the system's.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/dialect"
 	"speedmatrix/internal/prompt"
 	"speedmatrix/internal/unit"
 )
@@ -90,8 +92,8 @@ func (o *runOptions) serverFlags(fs flags) {
 	fs.text(&o.launch, "launch", "COMMAND", "start the server with this command, wait until it is ready, and stop it at the end")
 	fs.define("launch-timeout", "TIME", duration(&o.launchTimeout), "longest time until a started server is ready (default 20m)")
 	fs.text(&o.model, "model", "NAME", "the model to measure, where several are served")
-	fs.text(&o.api, "api", "NAME", "chat or completions (default chat)")
-	fs.text(&o.apiKey, "api-key", "KEY", "key to send (default: $OPENAI_API_KEY); it is written nowhere")
+	fs.define("api", "NAME", o.setAPI, strings.Join(dialect.Names(), ", ")+`, or "auto": chat where the server has it (default auto)`)
+	fs.text(&o.apiKey, "api-key", "KEY", "key to send (default: $OPENAI_API_KEY, with --api anthropic $ANTHROPIC_API_KEY); it is written nowhere")
 	fs.text(&o.apiKeyFile, "api-key-file", "FILE", "file that holds the key")
 	fs.StringArrayVar(&o.headers, "header", nil, "a `LINE` such as 'X-Team: speed' to send as a header of every request; may be given several times")
 	fs.text(&o.caFile, "ca-file", "FILE", "certificates to trust, PEM")
@@ -123,6 +125,25 @@ func changed(fs *pflag.FlagSet) (given []string) {
 		}
 	})
 	return given
+}
+
+// autoAPI leaves the choice of the API to the probe.
+const autoAPI = "auto"
+
+func (o *runOptions) setAPI(v string) error {
+	if o.api = v; v == autoAPI {
+		o.api = ""
+		return nil
+	}
+	if _, err := dialect.ByName(v); err != nil {
+		return fmt.Errorf("there is no API %q; it is %s, %s", v, autoAPI, strings.Join(dialect.Names(), ", "))
+	}
+	return nil
+}
+
+// dialect is the API that was asked for; with auto that of chat, whose headers most servers want.
+func (o *runOptions) dialect() (dialect.Dialect, error) {
+	return dialect.ByName(cmp.Or(o.api, dialect.Chat().Name()))
 }
 
 func (o *runOptions) setContexts(v string) (err error) {

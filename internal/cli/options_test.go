@@ -135,17 +135,12 @@ var options = []option{
 			t.Errorf("%s: %s", c.Status, c.Reason)
 		}
 	}},
-	{name: "completions", args: []string{"--api", "completions"}, check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
-		for _, r := range w.server.Account().Requests {
-			// One that is refused only asks whether an endpoint is there.
-			if r.API != wire.Completions && r.Status != 400 {
-				t.Fatalf("request %d is of another API", r.ID)
-			}
-		}
-		if doc.Method.API != "completions" {
-			t.Errorf("API %q", doc.Method.API)
-		}
-	}},
+	{name: "completions", args: []string{"--api", "completions"}, check: onlyAPI("completions", wire.Completions)},
+	spoken("responses", wire.Responses, nil),
+	spoken("anthropic", wire.Messages, func(s *truth.Script) { s.Auth = "opensesame" }),
+	spoken("ollama", wire.OllamaChat, nil),
+	spoken("tgi", wire.Generate, nil),
+	{name: "any API", args: brief("--api", "auto"), check: onlyAPI("chat", wire.Chat)},
 	{name: "key in a file", args: []string{"--api-key-file", "key"}, files: map[string]string{"key": "opensesame\n"},
 		serve: func(s *truth.Script) { s.Auth = "opensesame" }},
 	{name: "key in the environment", env: map[string]string{"OPENAI_API_KEY": "opensesame"}, serve: func(s *truth.Script) { s.Auth = "opensesame" }},
@@ -163,6 +158,42 @@ var options = []option{
 				t.Errorf("plan %+v; the command line rules the contexts, the file the rest", doc.Plan)
 			}
 		}},
+}
+
+// brief makes a run of one cell of 5 s.
+func brief(args ...string) []string {
+	return append(args, "--contexts", "0", "--concurrency", "1", "--prefill", "none", "--quick")
+}
+
+// spoken measures through one of the further APIs, with a key that is right for its service and another that is not.
+func spoken(name string, api wire.API, serve func(s *truth.Script)) option {
+	return option{name: name, args: brief("--api", name), env: map[string]string{"ANTHROPIC_API_KEY": "opensesame", "OPENAI_API_KEY": "other"},
+		serve: func(s *truth.Script) {
+			s.APIs = []wire.API{api}
+			if serve != nil {
+				serve(s)
+			}
+		}, check: onlyAPI(name, api)}
+}
+
+// onlyAPI wants every request to be of one API, and every cell Valid.
+func onlyAPI(name string, api wire.API) func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	return func(t *testing.T, w *world, doc *speedmatrix.Run) {
+		for _, r := range w.server.Account().Requests {
+			// One that is refused only asks whether an endpoint is there.
+			if r.API != api && r.Status != 400 && r.Status != 404 && r.Status != 422 {
+				t.Fatalf("request %d is of %s", r.ID, r.API)
+			}
+		}
+		if doc.Method.API != name || doc.Server.API != name {
+			t.Errorf("API %q, the server's %q", doc.Method.API, doc.Server.API)
+		}
+		for i := range doc.Cells {
+			if c := &doc.Cells[i]; c.Status != speedmatrix.StatusValid {
+				t.Errorf("%s is %s: %s", c.Key(), c.Status, c.Reason)
+			}
+		}
+	}
 }
 
 // planYAML is overruled where the command line says the same: contexts, concurrency and repeat.

@@ -75,7 +75,7 @@ var wrongUsage = []wrong{
 	{args: []string{"run", "--body", "[]"}, what: `--body: it must be one JSON object, such as {"top_p":0.95}`},
 	{args: []string{"run", "--body", "null"}, what: "--body: it must be one JSON object"},
 	{args: []string{"run", "--body", "{"}, what: `--body: it must be one JSON object, such as {"top_p":0.95}: unexpected end of JSON input`},
-	{args: []string{"run", "--api", "grpc"}, what: `unknown API "grpc"`, next: "Use chat or completions."},
+	{args: []string{"run", "--api", "grpc"}, what: `--api: there is no API "grpc"; it is auto, chat, completions, responses, anthropic, ollama, tgi`},
 	{args: []string{"run", "--state", "gpu=RTX"}, what: "--state gpu=RTX states nothing", next: "Write model.KEY=VALUE, engine.KEY=VALUE, hardware.KEY=VALUE or launch_command=VALUE"},
 
 	{args: []string{"run", "--header", "nothing"}, what: "--header needs NAME: VALUE", next: `Such as --header "X-Team: speed".`},

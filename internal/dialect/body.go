@@ -22,42 +22,61 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// streamOptions is the stream_options object.
-type streamOptions struct {
-	IncludeUsage    bool `json:"include_usage,omitzero"`
-	ContinuousUsage bool `json:"continuous_usage_stats,omitzero"`
+// messages is the prompt as a chat.
+func messages(p Params) []message {
+	list := make([]message, 0, 2)
+	if p.System != "" {
+		list = append(list, message{Role: "system", Content: p.System})
+	}
+	return append(list, message{Role: "user", Content: p.Prompt})
 }
 
-// body builds a request body: the parameters that are set, the text, and the
-// user's own fields, which replace ours. The order of the fields is always the
-// same.
-func body(p Params, text member) ([]byte, error) {
-	members := make([]member, 0, 9+len(p.Extra))
-	add := func(wanted bool, key string, value any) {
-		if _, replaced := p.Extra[key]; wanted && !replaced {
-			members = append(members, member{key, value})
-		}
+// untemplated is the prompt where an API knows no roles.
+func untemplated(p Params) string {
+	if p.System == "" {
+		return p.Prompt
 	}
-	options := streamOptions{p.IncludeUsage, p.ContinuousUsage}
-	add(p.Model != "", "model", p.Model)
-	add(true, text.key, text.value)
-	add(p.MaxTokens > 0, "max_tokens", p.MaxTokens)
-	add(p.Temperature != nil, "temperature", p.Temperature)
-	add(p.Stream, "stream", true)
-	add(p.Stream && options != streamOptions{}, "stream_options", options)
-	add(p.IgnoreEOS, "ignore_eos", true)
-	add(p.TimingsPerToken, "timings_per_token", true)
-	for _, key := range slices.Sorted(maps.Keys(p.Extra)) {
-		members = append(members, member{key, p.Extra[key]})
-	}
-	return encode(members, len(p.System)+len(p.Prompt))
+	return p.System + "\n\n" + p.Prompt
 }
 
-// encode writes the members as one JSON object. Each value is encoded once and
+// body is a request body in the making: the fields that are set, and the user's
+// own, which replace ours. The order of the fields is always the same.
+type body struct {
+	members []member
+	extra   map[string]any
+	size    int
+}
+
+func newBody(p Params) *body {
+	return &body{members: make([]member, 0, 9+len(p.Extra)), extra: p.Extra, size: len(p.System) + len(p.Prompt)}
+}
+
+// add adds a field if it is wanted and the user has none of that name.
+func (b *body) add(wanted bool, key string, value any) {
+	if _, replaced := b.extra[key]; wanted && !replaced {
+		b.members = append(b.members, member{key, value})
+	}
+}
+
+// merge adds an object of settings, with the user's own of that name laid over
+// it; any other value of the user replaces it.
+func (b *body) merge(key string, settings map[string]any) {
+	if own, ok := b.extra[key].(map[string]any); ok {
+		maps.Copy(settings, own)
+		b.extra = maps.Clone(b.extra)
+		delete(b.extra, key)
+	}
+	b.add(len(settings) > 0, key, settings)
+}
+
+// encode writes the body as one JSON object. Each value is encoded once and
 // straight to its place: a prompt may have megabytes.
-func encode(members []member, size int) ([]byte, error) {
+func (b *body) encode() ([]byte, error) {
+	for _, key := range slices.Sorted(maps.Keys(b.extra)) {
+		b.members = append(b.members, member{key, b.extra[key]})
+	}
 	var out bytes.Buffer
-	out.Grow(size + size/16 + 512)
+	out.Grow(b.size + b.size/16 + 512)
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	write := func(v any) error {
@@ -68,7 +87,7 @@ func encode(members []member, size int) ([]byte, error) {
 		return nil
 	}
 	between := byte('{')
-	for _, m := range members {
+	for _, m := range b.members {
 		out.WriteByte(between)
 		between = ','
 		if err := write(m.key); err != nil {

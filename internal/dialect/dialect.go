@@ -1,21 +1,36 @@
-// Package dialect knows how the completion endpoints of the OpenAI surface are
-// asked and what their answers mean: it builds request bodies and decodes the
-// events of a streamed answer, in every variation that servers send.
+// Package dialect knows how the APIs of LLM servers are asked for text and what
+// their answers mean: it builds request bodies and decodes the events of a
+// streamed answer, in every variation that servers send.
 package dialect
 
 import (
 	"fmt"
+	"strings"
 
 	"speedmatrix"
+	"speedmatrix/internal/sse"
 )
 
-// Dialect is one endpoint of the OpenAI surface.
+// Dialect is one API, that is one way to ask a server for text.
 type Dialect interface {
-	// Name is "chat" or "completions".
+	// Name is what users call it: "chat", "completions", "responses",
+	// "anthropic", "ollama" or "tgi".
 	Name() string
-	// Path is the path of the endpoint, "/v1/chat/completions" or
-	// "/v1/completions", to be joined to a base URL that may end in /v1 or not.
+	// Path is the path of the endpoint, such as "/v1/chat/completions", to be
+	// joined to a base URL that may end in its first part or not.
 	Path() string
+	// Framing is how the events of an answer are put on the wire.
+	Framing() sse.Framing
+	// Templated says that the server puts the prompt into the model's chat
+	// template; else the model reads it as it is.
+	Templated() bool
+	// KeyVariable is the environment variable in which users keep the key.
+	KeyVariable() string
+	// Headers are those that the API asks for, the key among them unless it is "".
+	Headers(key string) map[string]string
+	// Accept clears in p what the API has no field for, so that nobody waits
+	// for its effect. Body leaves the same out.
+	Accept(p Params) Params
 	// Body is the JSON body of a request. It fails only for a value in
 	// Params.Extra or a temperature that JSON cannot carry.
 	Body(p Params) ([]byte, error)
@@ -27,25 +42,42 @@ type Dialect interface {
 type Params struct {
 	Model  string
 	System string // optional; in front of the prompt where the endpoint knows no roles
-	// Prompt is the whole user text (chat) or the prompt (completions).
+	// Prompt is the whole user text, or the prompt where there are no roles.
 	Prompt      string
 	MaxTokens   int
 	Temperature *float64 // nil: left to the server
+	Seed        *int     // nil: left to the server
 
-	IgnoreEOS bool // ignore_eos: generate on to the limit
+	IgnoreEOS bool // generate on to the limit
 	// IncludeUsage and ContinuousUsage ask for the usage at the end and in every
 	// event. They are stream options, sent only with Stream.
 	IncludeUsage, ContinuousUsage bool
 	TimingsPerToken               bool // timings_per_token: llama.cpp's counts in every event
 	Stream                        bool
 
-	// Extra are top-level fields of the body; they replace those above.
+	// Extra are top-level fields of the body; they replace those above. Where the
+	// API keeps its settings in an object of their own, Extra's object of that name
+	// is merged into ours.
 	Extra map[string]any
 }
 
-// ByName gives the dialect of a name, "chat" or "completions".
+// All gives every dialect.
+func All() []Dialect {
+	return []Dialect{Chat(), Completions(), Responses(), Anthropic(), Ollama(), TGI()}
+}
+
+// Names gives the names of all dialects.
+func Names() []string {
+	var names []string
+	for _, d := range All() {
+		names = append(names, d.Name())
+	}
+	return names
+}
+
+// ByName gives the dialect of a name.
 func ByName(name string) (Dialect, error) {
-	for _, d := range []Dialect{Chat(), Completions()} {
+	for _, d := range All() {
 		if d.Name() == name {
 			return d, nil
 		}
@@ -53,41 +85,23 @@ func ByName(name string) (Dialect, error) {
 	return nil, &speedmatrix.Error{
 		Kind: speedmatrix.KindUsage,
 		What: fmt.Sprintf("unknown API %q", name),
-		Next: "Use chat or completions.",
+		Next: "Use " + listed(Names()) + ".",
 	}
 }
 
-// Chat is the chat endpoint: the server applies the model's template.
-func Chat() Dialect { return chat{} }
-
-// Completions is the endpoint of raw prompts, without a template.
-func Completions() Dialect { return completions{} }
-
-type chat struct{}
-
-func (chat) Name() string         { return "chat" }
-func (chat) Path() string         { return "/v1/chat/completions" }
-func (chat) NewDecoder() *Decoder { return new(Decoder) }
-
-func (chat) Body(p Params) ([]byte, error) {
-	messages := make([]message, 0, 2)
-	if p.System != "" {
-		messages = append(messages, message{Role: "system", Content: p.System})
-	}
-	messages = append(messages, message{Role: "user", Content: p.Prompt})
-	return body(p, member{"messages", messages})
+// listed joins words as in a sentence: "a, b or c".
+func listed(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-type completions struct{}
+// openAIKey is the variable that most programs of this kind take their key from.
+const openAIKey = "OPENAI_API_KEY"
 
-func (completions) Name() string         { return "completions" }
-func (completions) Path() string         { return "/v1/completions" }
-func (completions) NewDecoder() *Decoder { return new(Decoder) }
-
-func (completions) Body(p Params) ([]byte, error) {
-	prompt := p.Prompt
-	if p.System != "" {
-		prompt = p.System + "\n\n" + prompt
+// bearer is the header in which most servers want their key.
+func bearer(key string) map[string]string {
+	if key == "" {
+		return nil
 	}
-	return body(p, member{"prompt", prompt})
+	return map[string]string{"Authorization": "Bearer " + key}
 }

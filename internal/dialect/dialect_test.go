@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -11,14 +12,21 @@ import (
 )
 
 func TestDialectsAreKnownByName(t *testing.T) {
-	for name, path := range map[string]string{"chat": "/v1/chat/completions", "completions": "/v1/completions"} {
+	for name, path := range map[string]string{
+		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses",
+		"anthropic": "/v1/messages", "ollama": "/api/chat", "tgi": "/generate_stream",
+	} {
 		d, err := ByName(name)
-		if err != nil || d.Name() != name || d.Path() != path {
+		if err != nil || d.Name() != name || d.Path() != path || d.Templated() == (name == "completions" || name == "tgi") {
 			t.Errorf("ByName(%q) = %v, %v", name, d, err)
 		}
 	}
-	if d, err := ByName("grpc"); d != nil || speedmatrix.KindOf(err) != speedmatrix.KindUsage {
+	d, err := ByName("grpc")
+	if d != nil || speedmatrix.KindOf(err) != speedmatrix.KindUsage {
 		t.Errorf("ByName of an unknown name: %v, %v", d, err)
+	}
+	if known, _ := errors.AsType[*speedmatrix.Error](err); known.Next != "Use chat, completions, responses, anthropic, ollama or tgi." {
+		t.Errorf("what next: %q", known.Next)
 	}
 }
 

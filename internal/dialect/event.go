@@ -9,17 +9,18 @@ type Event struct {
 	// absent. Tool is names and arguments of calls. A refusal is Content.
 	Content, Reasoning, Tool []byte
 	// Tokens is the cumulative count of completion tokens that the event carries,
-	// −1 if none: usage.completion_tokens, else timings.predicted_n of llama.cpp.
+	// −1 if none.
 	Tokens int
-	// Usage is set when the event has a usage object.
+	// Usage is set when the event says how many tokens prompt or answer have.
 	Usage *Usage
-	// Timings is set when the event has a timings object (llama.cpp).
+	// Timings is set when the event says how long the server took (llama.cpp, Ollama).
 	Timings *Timings
-	// FinishReason is empty as long as the answer goes on.
+	// FinishReason is empty as long as the answer goes on. What the APIs call
+	// otherwise is said in OpenAI's words: "stop", "length", "tool_calls".
 	FinishReason []byte
-	// Done says that this was the end mark, [DONE].
+	// Done says that this was the last event of the answer.
 	Done bool
-	// Error is the server's own words when the event is or has an error object:
+	// Error is the server's own words when the event is or has an error:
 	// message, type, code. Empty if it has none.
 	Error string
 	// ErrorCode is the numeric code of that error, 0 if it has none.
@@ -29,7 +30,8 @@ type Event struct {
 	Surprise bool
 }
 
-// Usage is a usage object. Each count is −1 where the server did not say it.
+// Usage is what a server says of the tokens of a request. Each count is −1
+// where it did not say it.
 type Usage struct {
 	Prompt     int // all tokens of the prompt, cached ones included
 	Cached     int // of Prompt, those taken from a cache
@@ -37,11 +39,12 @@ type Usage struct {
 	Reasoning  int // of Completion, those of the reasoning
 }
 
-// Timings is the timings object of llama.cpp. A value is −1 where it was missing.
+// Timings is the server's own times: the timings object of llama.cpp, the
+// durations of Ollama. A value is −1 where it was missing.
 type Timings struct {
-	PromptTokens    int // prompt_n: prompt tokens computed, cached ones excluded
-	CachedTokens    int // cache_n
-	PredictedTokens int // predicted_n: tokens generated so far
+	PromptTokens    int // prompt tokens computed, cached ones excluded
+	CachedTokens    int
+	PredictedTokens int // tokens generated so far
 	PromptMillis    float64
 	PredictedMillis float64 // from the first token on
 }

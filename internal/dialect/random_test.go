@@ -21,10 +21,47 @@ var shapes = map[string]string{
 	"call":     "index:count id:string function:function x:any",
 	"function": "name:string arguments:arguments x:any",
 	"part":     "type:string text:string thinking:text x:any",
+
+	"response-event": "type:response-type delta:string item:response-item response:response error:any message:any detail:any x:any",
+	"response":       "status:response-status incomplete_details:incomplete usage:in-out output:response-items error:any x:any",
+	"incomplete":     "reason:response-reason x:any",
+	"in-out":         "input_tokens:count output_tokens:count total_tokens:count input_tokens_details:details output_tokens_details:details x:any",
+	"response-item":  "type:item-type content:text summary:text name:string arguments:arguments x:any",
+	"message-event":  "type:message-type delta:message-delta message:message content_block:block usage:message-usage error:any detail:any x:any",
+	"message":        "role:string usage:message-usage content:blocks stop_reason:stop-reason x:any",
+	"message-delta":  "stop_reason:stop-reason text:string x:any",
+	"message-usage":  "input_tokens:count output_tokens:count cache_read_input_tokens:count cache_creation_input_tokens:count x:any",
+	"block":          "type:string text:string thinking:string name:string x:any",
+	"ollama-line":    "model:string message:ollama-message response:string thinking:string done:bool done_reason:string prompt_eval_count:count eval_count:count prompt_eval_duration:number eval_duration:number error:any detail:any x:any",
+	"ollama-message": "role:string content:string thinking:string tool_calls:calls x:any",
+	"tgi-event":      "index:count token:token generated_text:string details:tgi-details error:any error_type:any x:any",
+	"token":          "id:count text:string logprob:number special:bool x:any",
+	"tgi-details":    "finish_reason:tgi-reason generated_tokens:count input_length:count seed:count x:any",
+}
+
+// words are the values of members that have a few of their own.
+var wordsOf = map[string][]string{
+	"response-type": {
+		`"response.created"`, `"response.output_text.delta"`, `"response.refusal.delta"`, `"response.reasoning_text.delta"`,
+		`"response.reasoning_summary_text.delta"`, `"response.function_call_arguments.delta"`, `"response.output_item.added"`,
+		`"response.completed"`, `"response.incomplete"`, `"response.failed"`, `"error"`, `"response.new"`,
+	},
+	"response-status": {`"completed"`, `"incomplete"`, `"in_progress"`, `"failed"`},
+	"response-reason": {`"max_output_tokens"`, `"content_filter"`, `""`},
+	"item-type":       {`"message"`, `"reasoning"`, `"function_call"`},
+	"message-type": {
+		`"message_start"`, `"content_block_start"`, `"content_block_delta"`, `"content_block_stop"`, `"message_delta"`, `"message_stop"`,
+		`"ping"`, `"error"`, `"message"`, `"new"`,
+	},
+	"stop-reason": {`"end_turn"`, `"max_tokens"`, `"tool_use"`, `"refusal"`, `""`},
+	"bool":        {"true", "false"},
+	"tgi-reason":  {`"length"`, `"eos_token"`, `"stop_sequence"`, `""`},
 }
 
 // lists says what the elements of a list are.
-var lists = map[string]string{"choices": "choice", "calls": "call", "parts": "part"}
+var lists = map[string]string{
+	"choices": "choice", "calls": "call", "parts": "part", "response-items": "response-item", "blocks": "block",
+}
 
 // strange is values that may stand anywhere.
 var strange = []string{
@@ -52,6 +89,10 @@ func (w *writer) value(shape string) {
 	defer w.space()
 	if rapid.IntRange(0, 9).Draw(w.t, "strange") == 0 {
 		shape = "any"
+	}
+	if words, ok := wordsOf[shape]; ok {
+		w.out.WriteString(w.pick(words))
+		return
 	}
 	switch shape {
 	case "any":

@@ -95,6 +95,12 @@ func isString(raw []byte) bool { return len(raw) > 0 && raw[0] == '"' }
 // isNull tells whether the text of a value is null, or absent.
 func isNull(raw []byte) bool { return len(raw) == 0 || raw[0] == 'n' }
 
+// isFault tells whether the text of a value stands for an error: some servers
+// say that there is none with null, false or an empty string.
+func isFault(raw []byte) bool {
+	return !isNull(raw) && string(raw) != "false" && string(raw) != `""`
+}
+
 // parseCount reads a count: a whole number from 0 to 2⁵³, however written. For
 // anything else it gives −1.
 func parseCount(raw []byte) int {

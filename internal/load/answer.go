@@ -2,12 +2,12 @@ package load
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
+	"speedmatrix/internal/sse"
 )
 
 const (
@@ -19,16 +19,8 @@ const (
 	// surprises kept of a request, and bytes kept of each.
 	keptSurprises = 3
 	surpriseBytes = 1 << 10
-)
-
-// form is what a body has turned out to be.
-type form uint8
-
-const (
-	formUnknown form = iota
-	formEvents       // server-sent events
-	formJSON         // begins like JSON: one document, or lines of it
-	formLines        // one JSON document per line
+	// blanks may come before a body: white space, and the bytes of a byte order mark.
+	blanks = " \t\r\n\ufeff"
 )
 
 // read reads a body to its end.
@@ -54,113 +46,60 @@ func (x *exchange) read(body io.Reader) {
 	}
 }
 
-// take handles the bytes of one read by the form of the body.
+// take handles the bytes of one read.
 func (x *exchange) take(chunk []byte, at int64) {
 	s := x.stream
 	if room := errorBytes - len(s.head); room > 0 {
 		s.head = append(s.head, chunk[:min(room, len(chunk))]...)
 	}
-	if s.form == formJSON || s.form == formLines {
-		s.whole = append(s.whole, chunk...)
-		x.lines(at)
-		return
+	s.frames.Push(chunk, at)
+	x.drain()
+	if !s.framed {
+		x.frame(at)
 	}
-	s.events.Push(chunk, at)
-	for !x.stop && s.events.Next(&s.event) {
+}
+
+// drain decodes the events that are complete.
+func (x *exchange) drain() {
+	s := x.stream
+	for !x.stop && s.frames.Next(&s.event) {
 		x.decode(s.event.Data, s.event.At)
 	}
-	if s.form == formUnknown {
-		x.tell(at)
-	}
 }
 
-// tell finds the form of a body from its first bytes that are not blank; the
-// content type is not asked, since servers and proxies get it wrong.
-func (x *exchange) tell(at int64) {
+// frame makes sure of the framing from the first byte of a body that is not
+// blank: servers and proxies send another one than the dialect's, and a content
+// type that is wrong. at is the stamp of the read that brought it.
+func (x *exchange) frame(at int64) {
 	s := x.stream
-	raw := s.events.Raw()
-	if raw == nil {
-		s.form = formEvents
+	raw := s.frames.Raw()
+	if s.framed = raw == nil; s.framed {
 		return
 	}
-	begin := bytes.TrimLeft(raw, " \t\r\n")
+	begin := bytes.TrimLeft(raw, blanks)
+	if len(begin) > 0 && sse.FramingOf(begin[0]) != s.framing {
+		s.use(sse.FramingOf(begin[0]))
+		s.frames.Push(raw, at)
+		x.drain()
+		s.framed = s.frames.Raw() == nil
+	}
 	switch {
-	case len(begin) > 0 && begin[0] == '{':
-		s.form = formJSON
-		s.whole = append(s.whole[:0], raw...)
-		x.lines(at)
-	case len(raw) > oddBytes:
+	case s.framed || x.stop:
+	case s.framing == sse.EventStream && len(raw) > oddBytes:
 		x.fail(FailureEmpty, x.emptyWords())
-	}
-}
-
-// lines handles what has arrived of a JSON body. It is taken for lines once a
-// complete document ends with its line and another line begins.
-func (x *exchange) lines(at int64) {
-	s := x.stream
-	if len(s.whole) > wholeBytes {
+	case len(raw) > wholeBytes:
 		x.fail(FailureLost, "the answer is one JSON document of more than 32 MiB")
-		return
 	}
-	if s.form == formJSON && !x.isLines(at) {
-		return
-	}
-	for !x.stop {
-		end := bytes.IndexByte(s.whole[s.lineAt:], '\n')
-		if end < 0 {
-			break
-		}
-		line := bytes.TrimSpace(s.whole[s.lineAt : s.lineAt+end])
-		s.lineAt += end + 1
-		if len(line) > 0 {
-			x.decode(line, at)
-		}
-	}
-	s.whole = append(s.whole[:0], s.whole[s.lineAt:]...)
-	s.lineAt = 0
-}
-
-// isLines looks at the first line. It decodes it, with the stamp of its arrival,
-// when the body turns out to be lines.
-func (x *exchange) isLines(at int64) bool {
-	s := x.stream
-	if s.notLines {
-		return false
-	}
-	if s.lineAt == 0 {
-		start := len(s.whole) - len(bytes.TrimLeft(s.whole, " \t\r\n"))
-		end := bytes.IndexByte(s.whole[start:], '\n')
-		if end < 0 {
-			return false
-		}
-		if s.notLines = !json.Valid(s.whole[start : start+end]); s.notLines {
-			return false
-		}
-		s.lineAt, s.lineNS = start+end+1, at
-	}
-	if len(bytes.TrimSpace(s.whole[s.lineAt:])) == 0 {
-		return false
-	}
-	s.form = formLines
-	x.decode(bytes.TrimSpace(s.whole[:s.lineAt]), s.lineNS)
-	return true
 }
 
 // end handles the end of the body: what is left of it, then why it ended.
 func (x *exchange) end(err error) {
 	s := x.stream
-	switch s.form {
-	case formLines:
-		if line := bytes.TrimSpace(s.whole); len(line) > 0 && !x.stop {
-			at, _ := x.live.conn.Load().LastRead()
-			x.decode(line, at)
-		}
-	case formJSON:
-		x.document(err)
-	default:
-		for !x.stop && s.events.End(&s.event) {
-			x.decode(s.event.Data, s.event.At)
-		}
+	for !x.stop && s.frames.End(&s.event) {
+		x.decode(s.event.Data, s.event.At)
+	}
+	if s.framing == sse.Lines && !x.stop && errors.Is(err, io.EOF) {
+		x.document()
 	}
 	switch {
 	case x.stop || x.finished || x.ctx.Err() != nil:
@@ -172,14 +111,15 @@ func (x *exchange) end(err error) {
 }
 
 // document decodes an answer that was not streamed.
-func (x *exchange) document(err error) {
+func (x *exchange) document() {
 	s := x.stream
-	if !errors.Is(err, io.EOF) {
+	whole := s.frames.Raw()
+	if len(whole) == 0 {
 		return
 	}
 	at, _ := x.live.conn.Load().LastRead()
-	s.decoder.Document(s.whole, &s.decoded)
-	x.handle(s.whole, at)
+	s.decoder.Document(whole, &s.decoded)
+	x.handle(whole, at)
 }
 
 // decode decodes one event and handles it.

@@ -89,6 +89,29 @@ func (l *Log) Events() iter.Seq[Event] {
 	}
 }
 
+// fewEvents are too few for a mean of tokens per event.
+const fewEvents = 3
+
+// TokensPerEvent is the completion tokens that the server counted ÷ events with
+// text, of a completed request; 0 is unknown. The mark by which a model ends is a
+// token without text: where it alone makes the difference, an event is a token.
+func (l *Log) TokensPerEvent() float64 {
+	events := 0
+	for e := range l.Events() {
+		if e.Length > 0 && !e.Continued {
+			events++
+		}
+	}
+	tokens := l.Usage.Completion
+	if l.Class != speedmatrix.RequestCompleted || tokens <= 0 || events == 0 {
+		return 0
+	}
+	if l.FinishReason == "stop" && tokens == events+1 && events >= fewEvents {
+		tokens--
+	}
+	return float64(tokens) / float64(events)
+}
+
 // Text is all text of the request, the channels in order of arrival. A stream
 // keeps at most 4 MiB of text; what came after that is missing.
 func (l *Log) Text() []byte {

@@ -19,7 +19,13 @@ import (
 // testStream is a stream that nothing is sent on, with a request under way.
 func testStream(t testing.TB) (*stream, *exchange) {
 	t.Helper()
-	c, err := New(Options{BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}})
+	return streamOf(t, dialect.Chat())
+}
+
+// streamOf is testStream for another API.
+func streamOf(t testing.TB, d dialect.Dialect) (*stream, *exchange) {
+	t.Helper()
+	c, err := New(Options{BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1"}, Dialect: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,6 +263,24 @@ func TestWhereRequestsGo(t *testing.T) {
 			t.Errorf("%s goes to %s at %s", tt.base, got, c.target.address)
 		}
 	}
+	ours := map[string]dialect.Dialect{
+		"http://h/v1/messages":     dialect.Anthropic(),
+		"http://h/v1/responses":    dialect.Responses(),
+		"http://h/api/chat":        dialect.Ollama(),
+		"http://h/generate_stream": dialect.TGI(),
+	}
+	for want, d := range ours {
+		for _, base := range []string{"http://h", "http://h/", "http://h/v1", "http://h/v1/", want} {
+			u, _ := url.Parse(base)
+			c, err := New(Options{BaseURL: u, Dialect: d})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.target.endpoint.String(); got != want {
+				t.Errorf("%s at %s goes to %s", d.Name(), base, got)
+			}
+		}
+	}
 	for _, bad := range []string{"127.0.0.1/x", "ftp://h", "http://", "http://:80"} {
 		u, _ := url.Parse(bad)
 		if _, err := New(Options{BaseURL: u}); speedmatrix.KindOf(err) != speedmatrix.KindUsage {
@@ -266,11 +290,19 @@ func TestWhereRequestsGo(t *testing.T) {
 }
 
 func TestHeadersOfARequest(t *testing.T) {
-	h, host := headers(http.Header{"host": {"model.example"}, "authorization": {"Bearer k"}, "X-A": {"1", "2"}}, url.UserPassword("u", "p"))
+	own := http.Header{"host": {"model.example"}, "authorization": {"Bearer k"}, "X-A": {"1", "2"}}
+	h, host := headers(Options{Dialect: dialect.Chat(), Header: own}, url.UserPassword("u", "p"))
 	if host != "model.example" || h.Get("Authorization") != "Bearer k" || len(h["X-A"]) != 2 || h.Get("Host") != "" {
 		t.Errorf("host %q, header %v", host, h)
 	}
-	if h, _ := headers(nil, url.UserPassword("u", "p")); h.Get("Authorization") != "Basic dTpw" {
+	if h, _ := headers(Options{Dialect: dialect.Anthropic()}, nil); h.Get("Anthropic-Version") != "2023-06-01" || h.Get("X-Api-Key") != "" {
+		t.Errorf("header %v", h)
+	}
+	own = http.Header{"Anthropic-Version": {"2030-01-01"}}
+	if h, _ := headers(Options{Dialect: dialect.Anthropic(), Header: own}, nil); h.Get("Anthropic-Version") != "2030-01-01" {
+		t.Errorf("header %v", h)
+	}
+	if h, _ := headers(Options{Dialect: dialect.Chat()}, url.UserPassword("u", "p")); h.Get("Authorization") != "Basic dTpw" {
 		t.Errorf("header %v", h)
 	}
 	if values, there := h["Idempotency-Key"]; !there || len(values) != 0 {
@@ -283,19 +315,37 @@ const vllmEvent = `data: {"id":"chatcmpl-0b9f3c1d2e4f5a6b7c8d9e0f1a2b3c4d","obje
 	`"created":1764500000,"model":"qwen3-coder-30b-a3b","choices":[{"index":0,"delta":{"content":" token"},` +
 	`"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":16384,"total_tokens":16385,"completion_tokens":1}}` + "\n\n"
 
+// ordinary are the bytes of an ordinary event of each API.
+func ordinary() map[string][]byte {
+	named := func(event, data string) []byte { return []byte("event: " + event + "\ndata: " + data + "\n\n") }
+	return map[string][]byte{
+		"chat":        []byte(vllmEvent),
+		"completions": []byte(`data: {"id":"cmpl-0","object":"text_completion","created":1764500000,"model":"m","choices":[{"index":0,"text":" token","finish_reason":null}]}` + "\n\n"),
+		"responses": named("response.output_text.delta",
+			`{"content_index":0,"delta":" token","item_id":"msg_b1e006404162ba7b","logprobs":[],"output_index":0,"sequence_number":6,"type":"response.output_text.delta"}`),
+		"anthropic": named("content_block_delta", `{"type":"content_block_delta","delta":{"type":"text_delta","text":" token"},"index":0}`),
+		"ollama":    []byte(`{"model":"m","created_at":"2026-12-01T04:44:05.060494185Z","message":{"role":"assistant","content":" token"},"done":false}` + "\n"),
+		"tgi":       []byte(`data:{"index":1,"token":{"id":1904,"text":" token","logprob":-0.52,"special":false},"generated_text":null,"details":null}` + "\n\n"),
+	}
+}
+
 func BenchmarkEvent(b *testing.B) {
-	s, x := testStream(b)
-	chunk := []byte(vllmEvent)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(chunk)))
-	n := 0
-	for b.Loop() {
-		if n++; n%8192 == 0 {
-			x.record, s.textLeft = newRecord(1), textLimit // as the next request would
-		}
-		s.reading(1, false)
-		x.take(chunk, int64(n))
-		x.publish()
+	for _, d := range dialect.All() {
+		b.Run(d.Name(), func(b *testing.B) {
+			s, x := streamOf(b, d)
+			chunk := ordinary()[d.Name()]
+			b.ReportAllocs()
+			b.SetBytes(int64(len(chunk)))
+			n := 0
+			for b.Loop() {
+				if n++; n%8192 == 0 {
+					x.record, s.textLeft = newRecord(1), textLimit // as the next request would
+				}
+				s.reading(1, false)
+				x.take(chunk, int64(n))
+				x.publish()
+			}
+		})
 	}
 }
 
@@ -307,17 +357,20 @@ func BenchmarkView(b *testing.B) {
 }
 
 func TestAnEventMakesNoGarbage(t *testing.T) {
-	s, x := testStream(t)
-	chunk := []byte(vllmEvent)
-	x.take(chunk, 1)
-	x.record.last.entries = make([]entry, 1<<12)
-	x.record.text.last.bytes = make([]byte, 1<<16)
-	at := stamp.NewClock().Now()
-	if allocs := testing.AllocsPerRun(1000, func() {
-		s.reading(1, false)
-		x.take(chunk, at)
-		x.publish()
-	}); allocs != 0 {
-		t.Errorf("%v allocations per event", allocs)
+	for _, d := range dialect.All() {
+		s, x := streamOf(t, d)
+		chunk := ordinary()[d.Name()]
+		x.take(chunk, 1)
+		x.record.last.entries = make([]entry, 1<<12)
+		x.record.text.last.bytes = make([]byte, 1<<16)
+		at := stamp.NewClock().Now()
+		allocs := testing.AllocsPerRun(1000, func() {
+			s.reading(1, false)
+			x.take(chunk, at)
+			x.publish()
+		})
+		if allocs != 0 || s.nText != 1002 || x.log.Surprises > 0 {
+			t.Errorf("%s: %v allocations per event, %d events with text, %d surprises", d.Name(), allocs, s.nText, x.log.Surprises)
+		}
 	}
 }

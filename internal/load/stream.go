@@ -40,17 +40,25 @@ type stream struct {
 
 // answer is the memory for reading one answer after the other.
 type answer struct {
-	buf      []byte
-	head     []byte // the first bytes of the body, for words about it
-	decoder  *dialect.Decoder
-	decoded  dialect.Event
-	events   sse.Reader
-	event    sse.Event
-	form     form
-	whole    []byte // of a JSON body: all, or what is not yet cut into lines
-	lineAt   int    // start of the next line in whole
-	lineNS   int64  // stamp of the first line
-	notLines bool
+	buf     []byte
+	head    []byte // the first bytes of the body, for words about it
+	decoder *dialect.Decoder
+	decoded dialect.Event
+	frames  sse.Framer // one of the two below
+	events  sse.Reader
+	lines   sse.LineReader
+	event   sse.Event
+	framing sse.Framing // of frames
+	framed  bool        // the body has shown that framing is its own
+}
+
+// use makes the reader of a framing ready for another body.
+func (a *answer) use(f sse.Framing) {
+	a.framing, a.framed, a.frames = f, false, &a.events
+	if f == sse.Lines {
+		a.frames = &a.lines
+	}
+	a.frames.Reset()
 }
 
 // tally is the goroutine's own count, shown to observers after each read.
@@ -138,9 +146,9 @@ func (s *stream) keep(to *texts, text []byte) {
 
 // reset makes the memory ready for another answer.
 func (s *stream) reset() {
-	s.events.Reset()
-	s.head, s.whole = s.head[:0], s.whole[:0]
-	s.form, s.lineAt, s.lineNS, s.notLines = formUnknown, 0, 0, false
+	s.use(s.client.options.Dialect.Framing())
+	s.decoder.Reset()
+	s.head = s.head[:0]
 	s.inRead, s.spanned = 0, false
 }
 

@@ -32,7 +32,7 @@ func aim(o Options) (target, error) {
 		return target{}, unusable(fmt.Sprintf("the address %s names no host", u.Redacted()))
 	}
 	t := target{endpoint: endpoint(u, o.Dialect.Path())}
-	t.header, t.host = headers(o.Header, u.User)
+	t.header, t.host = headers(o, u.User)
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: t.endpoint})
 	if err != nil {
 		return target{}, unusable(fmt.Sprintf("the environment names a proxy that cannot be used: %v", err))
@@ -46,6 +46,10 @@ func aim(o Options) (target, error) {
 	return t, nil
 }
 
+// openAIVersion ends base URLs of the OpenAI surface, which other APIs of the
+// same server do not stand under.
+const openAIVersion = "/v1"
+
 // endpoint joins the path of a dialect to a base URL, which may contain the
 // version already, or the whole path.
 func endpoint(base *url.URL, path string) *url.URL {
@@ -58,16 +62,18 @@ func endpoint(base *url.URL, path string) *url.URL {
 		path = ""
 	case strings.HasSuffix(prefix, "/"+version):
 		path = strings.TrimPrefix(path, "/"+version)
+	default:
+		prefix = strings.TrimSuffix(prefix, openAIVersion)
 	}
 	u.Path, u.RawPath = prefix+path, ""
 	return &u
 }
 
 // headers gives the header of every request and the host it asks for.
-func headers(own http.Header, user *url.Userinfo) (h http.Header, host string) {
+func headers(o Options, user *url.Userinfo) (h http.Header, host string) {
 	h = http.Header{
 		"Content-Type": {"application/json"},
-		"Accept":       {"text/event-stream, application/json"},
+		"Accept":       {"text/event-stream, application/x-ndjson, application/json"},
 		"User-Agent":   {"speedmatrix"},
 		// The key without a value is not sent, but lets net/http send a request
 		// again that died on a kept connection before any answer.
@@ -78,7 +84,10 @@ func headers(own http.Header, user *url.Userinfo) (h http.Header, host string) {
 		r := http.Request{Header: h}
 		r.SetBasicAuth(user.Username(), password)
 	}
-	for key, values := range maps.All(own) {
+	for key, value := range o.Dialect.Headers("") {
+		h.Set(key, value)
+	}
+	for key, values := range maps.All(o.Header) {
 		h[http.CanonicalHeaderKey(key)] = slices.Clone(values)
 	}
 	host = h.Get("Host")

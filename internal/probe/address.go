@@ -17,7 +17,7 @@ import (
 // stands before them.
 var routesOfUsers = []string{
 	"/chat/completions", "/completions", "/responses", "/messages", "/embeddings", "/models", "/v1",
-	"/api/chat", "/api/generate", "/api/tags",
+	"/api/chat", "/api/generate", "/api/tags", "/generate_stream", "/generate",
 }
 
 // addresses gives the server's roots that a user's URL may mean, likeliest first: one

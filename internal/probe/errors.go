@@ -145,9 +145,10 @@ func (s *Server) refusal(status int, route, words string, wait time.Duration) er
 	refuse := speedmatrix.KindRefused
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		next := "Give its key in the variable OPENAI_API_KEY, or with --api-key or --api-key-file."
-		if s.options.Header.Get("Authorization") != "" {
-			next = "A key was sent and not taken: check OPENAI_API_KEY or --api-key, and what the key may do."
+		variable := s.Dialect.KeyVariable()
+		next := "Give its key in the variable " + variable + ", or with --api-key or --api-key-file."
+		if s.options.Header.Get("Authorization") != "" || s.options.Header.Get("X-Api-Key") != "" {
+			next = "A key was sent and not taken: check " + variable + " or --api-key, and what the key may do."
 		}
 		return fail(refuse, next, "the server at %s wants a valid key (%s)", at, said)
 	case http.StatusTooManyRequests:

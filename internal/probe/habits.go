@@ -39,9 +39,7 @@ func (s *Server) learn(ctx context.Context, log *load.Log) error {
 	h.UsageEveryEvent = texts > 1 && counted == texts || texts > fewEvents && counted >= texts-1
 	h.FinalUsage = log.Usage.Completion >= 0
 	h.CachedTokens = log.Usage.Cached >= 0
-	if log.Class == speedmatrix.RequestCompleted && h.FinalUsage && texts > 0 {
-		h.TokensPerEvent = float64(log.Usage.Completion) / float64(texts)
-	}
+	h.TokensPerEvent = log.TokensPerEvent()
 	// Asked for in vain, these options only cost bytes.
 	if !h.UsageEveryEvent {
 		s.Params.ContinuousUsage, s.Params.TimingsPerToken = false, false

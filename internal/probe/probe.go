@@ -27,7 +27,7 @@ type Options struct {
 	URL string
 	// Model is the served name; "" takes the only one.
 	Model string
-	// API is "chat", "completions", or "" for chat where the server has it.
+	// API is the name of a dialect, or "" for chat where the server has it.
 	API string
 	// Header goes with every request: the API key stands here.
 	Header http.Header

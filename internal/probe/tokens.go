@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"speedmatrix"
-	"speedmatrix/internal/dialect"
 )
 
 // agreement is how far a tokenizer may be from the server's own count of a prompt.
@@ -87,13 +86,10 @@ func (s *Server) tokenizers() []tokenCounter {
 	return s.engine.tokenizers(s)
 }
 
-// chats says whether prompts go through the server's chat template.
-func (s *Server) chats() bool { return s.Dialect.Name() != dialect.Completions().Name() }
-
 // vllmTokenizer applies the chat template as a chat request does.
 func (s *Server) vllmTokenizer() tokenCounter {
 	c := s.plainTokenizer()
-	if s.chats() {
+	if s.Dialect.Templated() {
 		c.prompt = s.tokenizeMessages
 	}
 	return c
@@ -105,7 +101,7 @@ func (s *Server) plainTokenizer() tokenCounter {
 }
 
 func (s *Server) llamaTokenizers() []tokenCounter {
-	if s.chats() {
+	if s.Dialect.Templated() {
 		return []tokenCounter{
 			{name: "POST /v1/chat/completions/input_tokens", prompt: s.llamaInputTokens, text: s.llamaText},
 			{name: "POST /apply-template, /tokenize", prompt: s.llamaTemplate, text: s.llamaText},
@@ -116,7 +112,7 @@ func (s *Server) llamaTokenizers() []tokenCounter {
 
 func (s *Server) tgiTokenizers() []tokenCounter {
 	list := []tokenCounter{{name: "POST /tokenize", prompt: s.tgiTokenize, text: s.tgiTokenize}}
-	if s.chats() {
+	if s.Dialect.Templated() {
 		list = append([]tokenCounter{{name: "POST /chat_tokenize", prompt: s.tgiChat, text: s.tgiTokenize}}, list...)
 	}
 	return list

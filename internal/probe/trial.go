@@ -115,30 +115,48 @@ func (s *Server) trialTime() time.Duration {
 
 // everything is a trial that asks for all that a server may take.
 func (s *Server) everything() dialect.Params {
-	return dialect.Params{
+	return s.Dialect.Accept(dialect.Params{
 		Model: s.Model.Name, Prompt: trialPrompt, MaxTokens: trialTokens, Stream: true,
 		Temperature: s.options.Temperature, Extra: s.options.Extra,
 		IgnoreEOS: true, IncludeUsage: true, ContinuousUsage: true, TimingsPerToken: s.Kind == KindLlamaCpp,
-	}
+	})
 }
 
 // negotiate finds the options that the server takes. Where it has no chat endpoint (or its
-// model no template) and the user did not ask for chat, completions is used instead.
+// model no template) and the user did not ask for an API, another one is used instead.
 func (s *Server) negotiate(ctx context.Context) (*load.Log, error) {
 	log, p, err := s.negotiateBy(ctx)
 	if err != nil || !s.refusesAPI(log) {
 		return s.accepted(log, p, err)
 	}
 	chat := log
-	s.Dialect, s.load = dialect.Completions(), nil
-	log, p, err = s.negotiateBy(ctx)
-	if err != nil || log.Class == speedmatrix.RequestFailed {
-		s.Dialect, s.load = dialect.Chat(), nil
-		return s.accepted(chat, p, err)
+	for _, other := range s.others() {
+		s.Dialect, s.load = other, nil
+		log, p, err = s.negotiateBy(ctx)
+		if err != nil {
+			break
+		}
+		if log.Class != speedmatrix.RequestFailed {
+			how := ""
+			if !other.Templated() {
+				how = ", without a chat template"
+			}
+			s.warn("chat_unavailable", "the server takes no chat requests (%s): measured through %s%s", failureOf(chat), other.Path(), how)
+			return s.accepted(log, p, nil)
+		}
 	}
-	s.warn("chat_unavailable", "the server takes no chat requests (%s): measured through /v1/completions, without a chat template",
-		failureOf(chat))
-	return s.accepted(log, p, nil)
+	s.Dialect, s.load = dialect.Chat(), nil
+	return s.accepted(chat, p, err)
+}
+
+// others are the APIs to try where chat is refused. An engine's own is the last resort: what
+// it shares with others is measured alike.
+func (s *Server) others() []dialect.Dialect {
+	list := []dialect.Dialect{dialect.Completions()}
+	if s.Kind == KindOllama {
+		list = append(list, dialect.Ollama())
+	}
+	return list
 }
 
 // refusesAPI says whether another endpoint may work where this one does not.

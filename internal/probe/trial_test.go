@@ -11,6 +11,8 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/memnet"
+	"speedmatrix/internal/truth"
+	"speedmatrix/internal/wire"
 )
 
 // refusing answers 400 to requests that carry one of the fields, with words made of it.
@@ -328,6 +330,37 @@ func TestAPingIsARequestForOneToken(t *testing.T) {
 		f.refuse = func(string, map[string]any) (int, string) { return 500, `{"error":{"message":"broken"}}` }
 		_, err := s.Ping(t.Context())
 		must(t, err, speedmatrix.KindNoServer, "failed (500 Internal Server Error: broken", "log")
+	})
+}
+
+// An Ollama that lacks the OpenAI surface is spoken to in its own API.
+func TestAnEnginesOwnAPIIsTheLastResort(t *testing.T) {
+	bubble(t, func(t *testing.T, n *memnet.Network) {
+		server := truth.New(truth.Script{APIs: []wire.API{wire.OllamaChat}, Engine: truth.Plain, Model: "smollm2:latest"})
+		t.Cleanup(server.Close)
+		native := server.Handler()
+		f := ollamaFake(`{"models":[]}`)
+		refuses := true
+		serve(t, n, "127.0.0.1:8000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/api/chat":
+				native.ServeHTTP(w, r)
+			case strings.HasPrefix(r.URL.Path, "/v1/") && r.Method == http.MethodPost && refuses:
+				http.NotFound(w, r)
+			default:
+				f.ServeHTTP(w, r)
+			}
+		}))
+		s, err := look(t, n, func(o *Options) { o.Model = "smollm2" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Dialect.Name() != "ollama" || !s.warned("chat_unavailable") || !s.Habits.FinalUsage || s.Params.IgnoreEOS || s.Params.IncludeUsage {
+			t.Errorf("API %s, habits %+v, params %+v, warnings %v", s.Dialect.Name(), s.Habits, s.Params, s.Warnings)
+		}
+		if s, err = look(t, n, func(o *Options) { o.Model, o.API = "smollm2", "chat" }); err == nil {
+			t.Errorf("chat was asked for, and %s taken", s.Dialect.Name())
+		}
 	})
 }
 

@@ -18,7 +18,7 @@ type seen struct {
 
 // feed pushes the chunks with the stamps 0, 1, 2 … and collects all events. Each
 // chunk is spoiled as soon as the reader must have let go of it.
-func feed(r *Reader, chunks [][]byte) []seen {
+func feed(r Framer, chunks [][]byte) []seen {
 	var got []seen
 	var ev Event
 	keep := func() {

@@ -1,7 +1,8 @@
-// Package sse cuts the bytes of a server-sent event stream into events, however
-// the network cut the bytes, and says which read completed each of them.
+// Package sse cuts the bytes of a stream into events, however the network cut
+// the bytes, and says which read completed each of them. A Reader reads
+// server-sent events, a LineReader one JSON document a line.
 //
-// It reads what the WHATWG HTML standard calls an event stream: lines ended by
+// A Reader reads what the WHATWG HTML standard calls an event stream: lines ended by
 // LF, CRLF or CR, fields data, event, id and retry, comments, a leading byte
 // order mark. A line may be of any length. An ordinary event, one data line
 // that arrived in one read, is handed out in place without a copy.

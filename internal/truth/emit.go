@@ -10,6 +10,9 @@ import (
 // emit sends n tokens from the given one on: one event for each run of tokens
 // of one channel, so one in the usual case.
 func (g *generation) emit(token, n int) error {
+	if g.call.API == wire.Generate {
+		return g.emitEach(token, n)
+	}
 	if !g.started && g.s.script.RoleFirst && g.s.script.RoleEarly == 0 {
 		g.started = true // no ping between the role and the token
 		if err := g.role(); err != nil {
@@ -47,9 +50,11 @@ func (g *generation) channel(token int) string {
 // have no text; they get an event only for the finish reason at the end.
 func (g *generation) event(from, to int, channel string) error {
 	text := ""
-	if channel == Hidden {
+	switch channel {
+	case Hidden:
 		channel = wire.Content
-	} else {
+	case wire.Special:
+	default:
 		text = g.textOf(from, to)
 	}
 	if g.out == nil {
@@ -59,6 +64,9 @@ func (g *generation) event(from, to int, channel string) error {
 			g.text = append(g.text, text...)
 		}
 		return nil
+	}
+	if g.out.speaker != nil {
+		return g.say(from, to, channel, text)
 	}
 	c := wire.Chunk{Channel: channel, Text: text}
 	if channel == wire.Tool && from == 0 {

@@ -16,14 +16,19 @@ type emitter struct {
 	ctl  *http.ResponseController
 	conn *conn // nil if the server is not served by its own listener
 	enc  *wire.Encoder
-	rec  *record
+	// speaker writes instead of enc for the APIs that are no chunks, lines says that each event is a line.
+	speaker wire.Speaker
+	lines   bool
+	rec     *record
 
 	json    []byte
 	buf     []byte
 	pending []pending // token events in buf, in order
 	opened  bool
-	owed    bool // a blank line that ends the event before
-	piece   int  // index in Framing.Split
+	owed    bool   // a blank line that ends the event before
+	hold    bool   // more events follow in the same write
+	name    string // of the event being framed
+	piece   int    // index in Framing.Split
 }
 
 // pending is a token event whose bytes are not all written. Its data line is
@@ -42,6 +47,9 @@ func (e *emitter) open() error {
 	h := e.w.Header()
 	h.Set("Content-Type", wire.EventStream)
 	h.Set("Cache-Control", "no-cache")
+	if e.lines {
+		h.Set("Content-Type", wire.NDJSON)
+	}
 	if kind := e.s.script.Framing.ContentType; kind != "" {
 		h.Set("Content-Type", kind)
 	}
@@ -79,8 +87,16 @@ func (e *emitter) data(data []byte, last bool) error {
 // done writes [DONE], the last event.
 func (e *emitter) done() error { return e.data([]byte(wire.Done), true) }
 
-// ping writes a comment.
+// ping writes a comment, or what an API has for it.
 func (e *emitter) ping() error {
+	if e.lines {
+		return nil
+	}
+	if e.speaker != nil {
+		if list := e.speaker.Ping(); len(list) > 0 {
+			return e.say(list, Event{})
+		}
+	}
 	e.buf = append(e.buf, ": ping"...)
 	e.line()
 	e.line()
@@ -95,7 +111,7 @@ func (e *emitter) line() { e.buf = append(e.buf, e.s.script.Framing.Ending...) }
 // already. last says that no event follows.
 func (e *emitter) frame(data []byte, last bool) int {
 	f := &e.s.script.Framing
-	if f.NDJSON {
+	if f.NDJSON || e.lines {
 		e.buf = append(e.buf, data...)
 		e.line()
 		return len(e.buf) - len(f.Ending) + 1
@@ -136,6 +152,10 @@ func (e *emitter) preamble() {
 			e.buf = append(e.buf, field...)
 			e.line()
 		}
+	}
+	if e.name != "" {
+		e.buf = append(append(e.buf, "event: "...), e.name...)
+		e.line()
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, api wire.API) 
 		req.Connection = own.index
 	}
 	if problem != nil {
-		s.refuse(w, s.newRecord(req), problem)
+		s.refuse(w, s.newRecord(req), problem.In(api))
 		return
 	}
 	prompt := s.measure(call)
@@ -49,7 +49,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, api wire.API) 
 	req.PromptTokens, req.Limit = prompt.tokens, limit
 	rec := s.newRecord(req)
 	if problem != nil {
-		s.refuse(w, rec, problem)
+		s.refuse(w, rec, problem.In(api))
 		return
 	}
 	g := &generation{
@@ -66,6 +66,8 @@ func (s *Server) describe(req *Request, call *wire.Request) {
 	req.Fields = maps.Clone(call.Fields)
 	delete(req.Fields, "messages")
 	delete(req.Fields, "prompt")
+	delete(req.Fields, "input")
+	delete(req.Fields, "inputs")
 	for name, raw := range req.Fields {
 		req.Fields[name] = json.RawMessage(slices.Clone(raw)) // not the whole body
 	}
@@ -80,6 +82,9 @@ func (s *Server) limit(call *wire.Request, prompt int) (int, *wire.Problem) {
 		if call.Has(field) {
 			return 0, wire.UnknownField(field)
 		}
+	}
+	if problem := s.tooLong(call, prompt); problem != nil {
+		return 0, problem
 	}
 	if s.script.Engine != LlamaCpp && call.Model != "" && call.Model != s.script.Model {
 		return 0, wire.UnknownModel(call.Model, s.script.Model)
@@ -194,7 +199,7 @@ func (g *generation) serve() {
 	if g.call.Stream && !g.s.script.IgnoreStream {
 		g.out = &emitter{
 			s: g.s, w: g.w, ctl: http.NewResponseController(g.w), conn: g.conn,
-			enc: wire.NewEncoder(g.stream()), rec: g.rec,
+			enc: wire.NewEncoder(g.stream()), speaker: wire.NewSpeaker(g.stream()), lines: g.call.API == wire.OllamaChat, rec: g.rec,
 		}
 		if g.s.script.Framing.BOM {
 			g.out.buf = append(g.out.buf, "\ufeff"...)

@@ -19,7 +19,7 @@ func (g *generation) failAtOnce() error {
 	if g.fail.Kind == FailClose {
 		return errDropped
 	}
-	g.problem().Write(g.w)
+	g.problem().In(g.call.API).Write(g.w)
 	g.rec.update(func(r *Request) { r.Status = g.problem().Status })
 	return errScripted
 }
@@ -161,8 +161,11 @@ func (g *generation) roleAt(at time.Duration) error {
 
 // role sends the role event of a streamed chat.
 func (g *generation) role() error {
-	if g.out == nil || g.call.API != wire.Chat {
+	if g.out == nil || !g.call.API.Templated() {
 		return nil
+	}
+	if g.out.speaker != nil {
+		return g.open()
 	}
 	c := wire.Chunk{Role: true, RoleNull: g.s.script.Engine == LlamaCpp}
 	g.eventUsage(&c, 0)
@@ -277,7 +280,7 @@ func (g *generation) preempted(generating bool) error {
 func (g *generation) failNow() error {
 	if g.out == nil && (g.fail.Kind == FailEvent || g.fail.Kind == FailEnd) {
 		if g.fail.Kind == FailEvent {
-			g.problem().Write(g.w)
+			g.problem().In(g.call.API).Write(g.w)
 		}
 		return errScripted
 	}
@@ -295,7 +298,7 @@ func (g *generation) failNow() error {
 			return errScripted
 		}
 	case FailEvent:
-		return g.lastWords(g.problem().Body())
+		return g.lastWords(g.problem())
 	case FailEnd:
 		return g.lastWords(nil)
 	case FailStatus, FailClose, FailSilent, FailDrop:
@@ -304,16 +307,16 @@ func (g *generation) failNow() error {
 }
 
 // lastWords ends a failing stream properly.
-func (g *generation) lastWords(data []byte) error {
+func (g *generation) lastWords(problem *wire.Problem) error {
 	if err := g.out.open(); err != nil {
 		return err
 	}
-	if data != nil {
-		if err := g.out.data(data, !g.fail.Done); err != nil {
+	if problem != nil {
+		if err := g.out.fail(problem, !g.fail.Done); err != nil {
 			return err
 		}
 	}
-	if g.fail.Done {
+	if g.fail.Done && g.out.speaker == nil {
 		if err := g.out.done(); err != nil {
 			return err
 		}
@@ -324,20 +327,16 @@ func (g *generation) lastWords(data []byte) error {
 // finishUp sends what follows the last token.
 func (g *generation) finishUp() error {
 	if g.out == nil {
-		g.fillUsage(g.total, true)
-		answer := wire.Answer{
-			Stream: g.stream(), Text: string(g.text), Reasoning: string(g.thought), Finish: g.finish, Usage: &g.usage,
-		}
-		if g.s.script.Usage == UsageNone {
-			answer.Usage = nil
-		}
 		at := g.s.now()
-		wire.WriteJSON(g.w, answer.Document())
+		g.whole()
 		g.rec.update(func(r *Request) {
 			r.Status = http.StatusOK
 			r.Events = append(r.Events, Event{AtNS: at, Tokens: g.total, Length: len(g.text) + len(g.thought), Channel: wire.Content})
 		})
 		return nil
+	}
+	if g.out.speaker != nil {
+		return g.close()
 	}
 	tail, done := g.tail()
 	for i := range tail {

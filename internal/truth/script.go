@@ -53,7 +53,9 @@ const Hidden = "hidden"
 // limits that prefills in no time and sends a token each 10 ms for as long as
 // the request asks. Its functions are called by several goroutines at once.
 type Script struct {
-	Engine  Engine
+	Engine Engine
+	// APIs are served besides chat and completions.
+	APIs    []wire.API
 	Model   string // default "truth"
 	Version string // of GET /version; "" answers 404
 	Auth    string // if not "", the bearer key that /v1 requires

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,6 +148,7 @@ func (s *Server) Handler() http.Handler {
 		mux.HandleFunc("POST /tokenize", s.tokenize)
 		mux.HandleFunc("POST /v1/chat/completions/input_tokens", s.inputTokens)
 	}
+	s.speak(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { wire.NotFound().Write(w) })
 	return s.gate(mux)
 }
@@ -167,7 +167,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		switch {
 		case s.since() < s.script.Loading:
 			wire.Loading().Write(w)
-		case s.script.Auth != "" && strings.HasPrefix(r.URL.Path, "/v1/") && r.Header.Get("Authorization") != "Bearer "+s.script.Auth:
+		case !s.enters(r):
 			wire.Unauthorized().Write(w)
 		default:
 			next.ServeHTTP(w, r)

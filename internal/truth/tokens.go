@@ -103,7 +103,7 @@ func tokenIDs(text string) []int {
 
 // promptTexts gives the texts of a prompt, to be counted each on its own.
 func promptTexts(r *wire.Request) []string {
-	if r.API == wire.Completions {
+	if !r.API.Templated() {
 		return []string{r.Prompt}
 	}
 	return messageTexts(r.Messages)
@@ -147,7 +147,7 @@ func (s *Server) measure(r *wire.Request) measured {
 			m.blocks = append(m.blocks, hash)
 		}
 	}
-	if r.API == wire.Chat {
+	if r.API.Templated() {
 		for range s.script.TemplateTokens {
 			add("\x00")
 		}

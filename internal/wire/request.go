@@ -34,6 +34,7 @@ type Request struct {
 	IgnoreEOS       bool
 	TimingsPerToken bool // llama.cpp
 	ReturnTokenIDs  bool // vLLM
+	Truncate        bool // Ollama may cut a prompt that is too long
 
 	// Fields has every top-level field as it was sent.
 	Fields map[string]json.RawMessage
@@ -70,6 +71,13 @@ func Decode(api API, body []byte) (*Request, *Problem) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return nil, badRequest("JSON decode error: "+err.Error(), "")
+	}
+	if api != Chat && api != Completions {
+		r := &Request{API: api, MaxTokens: -1, Fields: fields}
+		if problem := decodeAsk(r); problem != nil {
+			return nil, problem
+		}
+		return r, nil
 	}
 	if err := json.Unmarshal(body, &b); err != nil {
 		return nil, badRequest(err.Error(), "body")
@@ -174,7 +182,7 @@ func (r *Request) Has(path string) bool {
 
 // Text is the whole text of the prompt, messages joined by line ends.
 func (r *Request) Text() string {
-	if r.API == Completions {
+	if !r.API.Templated() {
 		return r.Prompt
 	}
 	texts := make([]string, len(r.Messages))

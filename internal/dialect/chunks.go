@@ -2,6 +2,60 @@ package dialect
 
 import "bytes"
 
+// chunks is the grammar of the OpenAI surface's two endpoints, with what other
+// servers of that surface add to it.
+type chunks struct{}
+
+func (chunks) reset() {}
+func (chunks) begin() {}
+
+func (chunks) member(d *Decoder, s *scanner) {
+	switch string(s.name) {
+	case "choices":
+		if s.enter('[') {
+			d.seen.known = true
+			for s.element() {
+				d.choice(s)
+			}
+		}
+	case "usage":
+		d.readUsage(s)
+	case "x_groq":
+		if s.enter('{') {
+			for s.key() {
+				if string(s.name) == "usage" {
+					d.readUsage(s)
+				} else {
+					s.value()
+				}
+			}
+		}
+	case "timings":
+		d.readTimings(s)
+	case "error":
+		if isFault(s.value()) {
+			d.fault = s.data
+		}
+	default:
+		s.value()
+	}
+}
+
+// end sets what follows from usage and timings together.
+func (chunks) end(d *Decoder) {
+	d.seen.known = d.seen.known || d.seen.usage || d.seen.timings
+	d.tokens = d.usage.Completion
+	if !d.seen.timings {
+		return
+	}
+	if d.tokens < 0 {
+		d.tokens = d.timings.PredictedTokens
+	}
+	if d.usage.Cached < 0 {
+		d.usage.Cached = d.timings.CachedTokens
+	}
+}
+
 // parts is the values of one delta or message that carry text, as JSON. They
 // are kept until the object is read, so that their order does not matter.
 type parts struct {
@@ -94,65 +148,12 @@ func (d *Decoder) appendParts(p parts, text []byte) {
 		d.reasoning = d.reasoning[:middle]
 	}
 
-	if !isNull(p.toolCalls) {
-		s := d.within(p.toolCalls)
-		if s.enter('[') {
-			for s.element() {
-				d.toolCall(s)
-			}
-		}
-		d.seen.odd = d.seen.odd || s.odd
-	}
+	d.toolCalls(p.toolCalls)
 	if !isNull(p.functionCall) {
-		s := d.within(p.functionCall)
-		d.function(s)
-		d.seen.odd = d.seen.odd || s.odd
+		d.inner.start(p.functionCall)
+		d.function(&d.inner)
+		d.left(&d.inner)
 	}
-}
-
-// within begins to read a value that the walk has kept.
-func (d *Decoder) within(raw []byte) *scanner {
-	d.inner.start(raw)
-	return &d.inner
-}
-
-// toolCall reads one element of tool_calls.
-func (d *Decoder) toolCall(s *scanner) {
-	if !s.enter('{') {
-		return
-	}
-	for s.key() {
-		if string(s.name) == "function" {
-			d.function(s)
-		} else {
-			s.value()
-		}
-	}
-}
-
-// function reads a function object and appends its name and arguments.
-func (d *Decoder) function(s *scanner) {
-	if !s.enter('{') {
-		return
-	}
-	var name, arguments []byte
-	for s.key() {
-		switch string(s.name) {
-		case "name":
-			name = s.value()
-		case "arguments":
-			arguments = s.value()
-		default:
-			s.value()
-		}
-	}
-	d.appendString(&d.tool, name)
-	if len(arguments) > 0 && arguments[0] == '{' {
-		// Arguments as an object instead of as text: the JSON is the text.
-		d.tool = appendValid(d.tool, arguments)
-		return
-	}
-	d.appendString(&d.tool, arguments)
 }
 
 // appendText appends the text of a value: a string, or a list of parts.
@@ -166,17 +167,6 @@ func (d *Decoder) appendText(channel *[]byte, raw []byte) {
 	s.enter('[')
 	for s.element() {
 		d.part(channel, s.value())
-	}
-}
-
-// appendString appends the text of a string. Null is no text, anything else odd.
-func (d *Decoder) appendString(channel *[]byte, raw []byte) {
-	switch {
-	case isNull(raw):
-	case isString(raw):
-		*channel = appendUnescaped(*channel, raw[1:len(raw)-1])
-	default:
-		d.seen.odd = true
 	}
 }
 
@@ -207,5 +197,70 @@ func (d *Decoder) part(channel *[]byte, raw []byte) {
 	d.appendString(channel, text)
 	if channel != &d.reasoning {
 		d.appendText(&d.reasoning, thinking)
+	}
+}
+
+// readUsage reads a usage object. Where an event has several, in whatever
+// order, the largest of each count stands.
+func (d *Decoder) readUsage(s *scanner) {
+	if !s.enter('{') {
+		return
+	}
+	d.seen.usage = true
+	found := Usage{-1, -1, -1, -1}
+	total, hit := -1, -1
+	for s.key() {
+		switch string(s.name) {
+		case "prompt_tokens":
+			found.Prompt = parseCount(s.value())
+		case "completion_tokens":
+			found.Completion = parseCount(s.value())
+		case "total_tokens":
+			total = parseCount(s.value())
+		case "prompt_cache_hit_tokens":
+			hit = parseCount(s.value())
+		case "prompt_tokens_details":
+			found.Cached = max(found.Cached, countIn(s, "cached_tokens"))
+		case "reasoning_tokens":
+			found.Reasoning = max(found.Reasoning, parseCount(s.value()))
+		case "completion_tokens_details":
+			found.Reasoning = max(found.Reasoning, countIn(s, "reasoning_tokens"))
+		default:
+			s.value()
+		}
+	}
+	if found.Completion < 0 && found.Prompt >= 0 && total >= found.Prompt {
+		found.Completion = total - found.Prompt
+	}
+	if found.Cached < 0 {
+		found.Cached = hit
+	}
+	u := &d.usage
+	u.Prompt, u.Cached = max(u.Prompt, found.Prompt), max(u.Cached, found.Cached)
+	u.Completion, u.Reasoning = max(u.Completion, found.Completion), max(u.Reasoning, found.Reasoning)
+}
+
+// readTimings reads the timings object of llama.cpp.
+func (d *Decoder) readTimings(s *scanner) {
+	if !s.enter('{') {
+		return
+	}
+	d.seen.timings = true
+	t := &d.timings
+	for s.key() {
+		switch string(s.name) {
+		case "prompt_n":
+			t.PromptTokens = parseCount(s.value())
+		case "cache_n":
+			t.CachedTokens = parseCount(s.value())
+		case "predicted_n":
+			t.PredictedTokens = parseCount(s.value())
+		case "prompt_ms":
+			t.PromptMillis = parseFloat(s.value())
+		case "predicted_ms":
+			t.PredictedMillis = parseFloat(s.value())
+		default:
+			s.value()
+		}
 	}
 }
