@@ -1,0 +1,192 @@
+package fidelity_test
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"speedmatrix"
+	"speedmatrix/internal/truth"
+)
+
+// windowOf gives the ends of a cell's window.
+func windowOf(c *speedmatrix.Cell) (from, to int64) {
+	from = c.WindowStartedAt.UnixNano()
+	return from, from + int64(math.Round(*c.WindowSeconds*1e9))
+}
+
+// answer is a request as the program recorded it and as the server did it.
+type answer struct {
+	row    *speedmatrix.RequestRow
+	served *truth.Request
+}
+
+// answers gives the requests of a cell by stream, in order, each beside the server's account of it: in virtual time
+// a request arrives in the instant in which it was written.
+func (w *world) answers(key string) map[int32][]answer {
+	w.t.Helper()
+	streams := map[int32][]answer{}
+	for i := range w.store.requests[key] {
+		row := &w.store.requests[key][i]
+		if row.Stream < 0 || row.WrittenNS == nil {
+			continue
+		}
+		j := slices.IndexFunc(w.account.Requests, func(r truth.Request) bool { return r.ArrivedNS == *row.WrittenNS })
+		if j < 0 {
+			w.t.Fatalf("request %d of %s never arrived", row.Request, key)
+		}
+		streams[row.Stream] = append(streams[row.Stream], answer{row, &w.account.Requests[j]})
+	}
+	return streams
+}
+
+// events gives the recorded events of a request of a cell.
+func (w *world) events(key string, request int32) (list []speedmatrix.EventRow) {
+	for _, e := range w.store.events[key] {
+		if e.Request == request {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// owed is what a cell must publish, by the server's own account.
+type owed struct {
+	tokens, completed                     float64
+	events                                int
+	ttft, visible, prompts, between, gaps []float64
+}
+
+// owed works out a cell's numbers from the server's account of its requests.
+func (w *world) owed(c *speedmatrix.Cell) (o owed) {
+	w.t.Helper()
+	from, to := windowOf(c)
+	streams := w.answers(c.Key())
+	for _, stream := range slices.Sorted(maps.Keys(streams)) {
+		var nanos, after, all float64
+		for i, a := range streams[stream] {
+			r := a.served
+			o.prompts = append(o.prompts, float64(r.PromptTokens))
+			if i == 0 {
+				o.first(r)
+			}
+			if r.Class == truth.Completed && r.EndedNS > from && r.EndedNS <= to {
+				o.completed++
+			}
+			n, in, later := o.window(r, from, to)
+			nanos, all, after = nanos+n, all+in, after+later
+		}
+		if all >= 20 && after > 0 {
+			o.between = append(o.between, nanos/after/1e6)
+		}
+	}
+	return o
+}
+
+// first takes the times of a launched request.
+func (o *owed) first(r *truth.Request) {
+	if at := r.FirstNS(); at > 0 {
+		o.ttft = append(o.ttft, float64(at-r.ArrivedNS)/1e6)
+	}
+	for _, e := range r.Events {
+		if e.Length > 0 && e.Channel == "content" {
+			o.visible = append(o.visible, float64(e.AtNS-r.ArrivedNS)/1e6)
+			return
+		}
+	}
+}
+
+// window takes what one request did in the window, and gives the time from its first event there to its last, the
+// tokens of all of them and those after the first.
+func (o *owed) window(r *truth.Request, from, to int64) (nanos, all, after float64) {
+	before, first, last, text := 0, int64(0), int64(0), int64(0)
+	for _, e := range r.Events {
+		brought := float64(e.Tokens - before)
+		before = e.Tokens
+		if e.AtNS <= from || e.AtNS > to {
+			continue
+		}
+		all += brought
+		if first == 0 {
+			first = e.AtNS
+		} else {
+			after += brought
+		}
+		last = e.AtNS
+		if e.Length == 0 {
+			continue
+		}
+		o.events++
+		if text != 0 {
+			o.gaps = append(o.gaps, float64(e.AtNS-text)/1e6)
+		}
+		text = e.AtNS
+	}
+	o.tokens += all
+	return float64(last - first), all, after
+}
+
+// exact compares every number of a cell with the server's account, and gives that account.
+func (w *world) exact(c *speedmatrix.Cell) owed {
+	w.t.Helper()
+	o := w.owed(c)
+	from, to := windowOf(c)
+	near(w.t, "output tokens", c.OutputTokens, o.tokens)
+	near(w.t, "total tok/s", c.TotalTokensPerSecond, o.tokens/float64(to-from)*1e9)
+	near(w.t, "prompt tokens", c.PromptTokens, middle(o.prompts))
+	near(w.t, "tokens per event", c.TokensPerEvent, o.tokens/float64(o.events))
+	w.timed(c, o)
+	return o
+}
+
+// timed compares the times of a cell with the server's account.
+func (w *world) timed(c *speedmatrix.Cell, o owed) {
+	w.t.Helper()
+	sameSamples(w.t, "TTFT", c.TTFT, o.ttft)
+	sameSamples(w.t, "visible TTFT", c.VisibleTTFT, o.visible)
+	sameSamples(w.t, "time between tokens", c.TimeBetweenTokens, o.between)
+	sameSamples(w.t, "event gap", c.EventGap, o.gaps)
+	if len(o.between) > 0 {
+		speeds := make([]float64, len(o.between))
+		for i, b := range o.between {
+			speeds[i] = 1000 / b
+		}
+		near(w.t, "per request tok/s", c.PerRequestTokensPerSecond, middle(speeds))
+	}
+	if float64(*c.CompletedRequests) != o.completed {
+		w.t.Errorf("%d requests completed in the window, want %v", *c.CompletedRequests, o.completed)
+	}
+}
+
+// middle is the median.
+func middle(values []float64) float64 {
+	list := slices.Sorted(slices.Values(values))
+	n := len(list)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (list[(n-1)/2] + list[n/2]) / 2
+}
+
+// sameSamples compares a distribution with the samples that it should be of.
+func sameSamples(t *testing.T, what string, d *speedmatrix.Distribution, samples []float64) {
+	t.Helper()
+	if d == nil || len(samples) == 0 {
+		if d != nil || len(samples) > 0 {
+			t.Errorf("%s is %v, want %d samples", what, d, len(samples))
+		}
+		return
+	}
+	if d.N != len(samples) {
+		t.Errorf("%s has %d samples, want %d", what, d.N, len(samples))
+	}
+	near(t, what+" p50", d.P50, middle(samples))
+	near(t, what+" min", d.Min, slices.Min(samples))
+	near(t, what+" max", d.Max, slices.Max(samples))
+	sum := 0.0
+	for _, x := range samples {
+		sum += x
+	}
+	near(t, what+" mean", d.Mean, sum/float64(len(samples)))
+}
