@@ -28,7 +28,7 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 		warn("events counted", "tokens are counted as events: a lower bound")
 	}
 	if e.Outcome.stillRunning() {
-		warn("not drained", "the server still ran %.0f requests after the cell", e.Outcome.LeftRunning)
+		warn("not drained", "%s", e.Outcome.left(" after they were cut"))
 	}
 	if q := e.Client; q != nil && q.Replays > 0 {
 		warn("replays", "%d requests were sent again, because the server had closed a connection that it had promised to keep", q.Replays)

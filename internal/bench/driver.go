@@ -110,9 +110,7 @@ const (
 func (d *Driver) Alive(ctx context.Context) error {
 	var err error
 	for range aliveTries {
-		var streams *load.Streams
-		if streams, err = d.o.Client.Open(ctx, 1, func(int, bool) load.Request { return load.Request{} }); err == nil {
-			streams.Stop()
+		if err = d.connect(ctx); err == nil {
 			return nil
 		}
 		pause(ctx, alivePause)
@@ -132,8 +130,8 @@ func (d *Driver) body(h Head, tail, maxTokens int) []byte {
 	return body
 }
 
-// AwaitEmpty waits until the server runs nothing but the base load, at most limit.
-func (d *Driver) AwaitEmpty(ctx context.Context, rules Rules) bool {
+// AwaitEmpty waits until the server runs nothing but the base load, or says what it still ran when the time was over.
+func (d *Driver) AwaitEmpty(ctx context.Context, rules Rules) (empty bool, left string) {
 	rules.Concurrency = 1
 	p := NewProtocol(rules, d.Now())
 	w := &watcher{d: d, p: p}
@@ -142,12 +140,13 @@ func (d *Driver) AwaitEmpty(ctx context.Context, rules Rules) bool {
 		d.scraper.hurry(true)
 		a := p.Next(d.Now(), w.observe(ctx))
 		if p.Step() > StepDrain {
-			return p.Outcome().Ending == ""
+			out := p.Outcome()
+			return out.Ending == "", out.left("")
 		}
 		w.perform(ctx, a)
 		w.sleep(ctx, a.WakeNS)
 	}
-	return false
+	return false, "interrupted"
 }
 
 // Prefill sends one prompt for one token, on an empty server.
@@ -161,7 +160,7 @@ func (d *Driver) Prefill(ctx context.Context, spec PrefillSpec) Prefilled {
 	d.scraper.mark(spec.Key)
 	defer d.scraper.mark("")
 	d.unskip()
-	if out.Drained = d.AwaitEmpty(ctx, spec.Rules); out.Drained {
+	if out.Drained, out.Left = d.AwaitEmpty(ctx, spec.Rules); out.Drained {
 		out.Recorded, out.Skipped = d.sendSkippable(ctx, spec)
 	}
 	select {

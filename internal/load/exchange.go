@@ -15,6 +15,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
 	"speedmatrix/internal/stamp"
+	"speedmatrix/internal/unit"
 )
 
 // Why we ended a request: the causes of its context.
@@ -293,7 +294,7 @@ func (x *exchange) classify() {
 	if l.Failure == FailureNone && !x.finished && x.ctx.Err() != nil {
 		switch context.Cause(x.ctx) {
 		case errIdle:
-			x.fail(FailureIdle, fmt.Sprintf("no event for %v", limits.Idle))
+			x.fail(FailureIdle, "no event for "+unit.Duration(limits.Idle))
 		case errTimeout:
 			x.fail(FailureTimeout, x.overdue(limits.Header))
 		default:
@@ -310,9 +311,9 @@ func (x *exchange) classify() {
 // overdue words the header limit, by what it was that did not come.
 func (x *exchange) overdue(limit time.Duration) string {
 	if x.log.HeadersNS != 0 {
-		return fmt.Sprintf("no first event within %v of the answer's headers", limit)
+		return fmt.Sprintf("no first event within %s of the answer's headers", unit.Duration(limit))
 	}
-	return fmt.Sprintf("no answer within %v", limit)
+	return "no answer within " + unit.Duration(limit)
 }
 
 // emptyWords says what came in the place of a token.

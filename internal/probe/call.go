@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"speedmatrix/internal/dialect"
+	"speedmatrix/internal/unit"
 )
 
 // The bounds of one call: how long it may take, and how much of an answer is read.
@@ -73,7 +74,7 @@ func (e *redirectError) Error() string { return "redirect to " + e.to.String() }
 // timeoutError is a call that our own limit ended.
 type timeoutError struct{ limit time.Duration }
 
-func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.limit) }
+func (e *timeoutError) Error() string { return "no answer within " + unit.Duration(e.limit) }
 
 func newCaller(o Options, base *url.URL) *caller {
 	dial := o.Dial

@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
 	"speedmatrix/internal/load"
+	"speedmatrix/internal/unit"
 )
 
 const (
@@ -168,7 +168,7 @@ func (s *Server) refused(log *load.Log) error {
 		return nil // it took the request: the cells say what came of theirs
 	case log.FirstNS == 0 && (log.Class == speedmatrix.RequestCut || log.Failure == load.FailureTimeout):
 		return fail(speedmatrix.KindNoServer, "It may be stuck, or busy with others' requests: its log says.",
-			"the server at %s takes requests but sent no token within %s", s.Base, trialLimit)
+			"the server at %s takes requests but sent no token within %s", s.Base, unit.Duration(trialLimit))
 	case log.Failure == load.FailureConnect, log.Failure == load.FailureTLS:
 		return fail(speedmatrix.KindNoServer, "It answered a moment ago: its log may say what happened.",
 			"the server at %s can no longer be reached (%s)", s.Base, log.Error)
@@ -277,7 +277,7 @@ func failureOf(log *load.Log) string {
 	case log.Failure == load.FailureEmpty:
 		return "an answer without a token"
 	case log.FirstNS == 0:
-		return fmt.Sprintf("no token within %s", trialLimit)
+		return "no token within " + unit.Duration(trialLimit)
 	}
 	return string(log.Failure)
 }
