@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -30,12 +31,36 @@ const (
 	local = "127.0.0.1:8000"
 )
 
+// textFile holds the text that prompts are made of: the embedded one takes its time to unpack.
+var textFile string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "fidelity")
+	if err != nil {
+		panic(err)
+	}
+	var text strings.Builder
+	for i := range 60_000 {
+		text.WriteString(truth.Word(1<<20, i))
+		if i%100 == 99 {
+			text.WriteString(".\n\n")
+		}
+	}
+	textFile = filepath.Join(dir, "words.txt")
+	if err := os.WriteFile(textFile, []byte(text.String()), 0o600); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // bed is a server and the way the program is run against it. The zero value is
-// a vLLM that sends a token each 10 ms, measured with 2 requests at context 0.
+// a vLLM that sends a token each 20 ms, measured for 5 s with 2 requests at context 0.
 // A prefill takes 5 ms at least: in virtual time a request that took none could be repeated for ever.
 type bed struct {
 	script truth.Script
-	// args follow `run URL`; nil is one decode cell of 2 requests at context 0.
+	// args follow `run URL`; nil is oneCell("0", "2").
 	args []string
 	// terminal says whether a person sits at the program.
 	terminal bool
@@ -47,9 +72,14 @@ type bed struct {
 	during func(w *world)
 }
 
-// oneCell asks for one decode cell.
-func oneCell(context, concurrency string) []string {
-	return []string{"--contexts", context, "--concurrency", concurrency, "--prefill", "none"}
+// oneCell asks for one decode cell with a window of 5 s, and what else is given.
+func oneCell(context, concurrency string, more ...string) []string {
+	return append([]string{"--contexts", context, "--concurrency", concurrency, "--prefill", "none", "--duration", "5s"}, more...)
+}
+
+// every is a gap that is always the same.
+func every(d time.Duration) func(truth.Step) time.Duration {
+	return func(truth.Step) time.Duration { return d }
 }
 
 // world is a bed in its bubble, and what came of it.
@@ -97,6 +127,9 @@ func (b bed) measure(t *testing.T) (w *world) {
 			l = b.wrap(l)
 		}
 		b.script.PrefillBase = cmp.Or(b.script.PrefillBase, 5*ms)
+		if b.script.Gap == nil {
+			b.script.Gap = every(20 * ms)
+		}
 		w.server = truth.New(b.script)
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = w.server.Serve(l) })
@@ -123,7 +156,7 @@ func (b bed) environment(w *world) *cli.Env {
 		dial = b.dial(w.net)
 	}
 	return &cli.Env{
-		Args:  append([]string{"run", "http://" + local, "--yes", "--salt", "s", "--out", "a-run-in-memory"}, args...),
+		Args:  append([]string{"run", "http://" + local, "--yes", "--salt", "s", "--text", textFile, "--out", "a-run-in-memory"}, args...),
 		Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.errout, Getenv: func(name string) string { return b.env[name] },
 		StdinTerminal: b.terminal, StdoutTerminal: b.terminal, Width: 100, Dial: dial, Signals: w.signals,
 		SelfCheck: func(context.Context, *stamp.Clock, int) (speedmatrix.Client, error) {
