@@ -3,6 +3,7 @@ package truth
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"speedmatrix/internal/wire"
@@ -338,6 +339,9 @@ func (g *generation) finishUp() error {
 			r.Events = append(r.Events, Event{AtNS: at, Tokens: g.total, Length: len(g.text) + len(g.thought), Channel: wire.Content})
 		})
 		return nil
+	}
+	if g.s.script.Framing.Trailers {
+		g.w.Header().Set(http.TrailerPrefix+"X-Truth-Tokens", strconv.Itoa(g.total))
 	}
 	tail, done := g.tail()
 	for i := range tail {

@@ -122,6 +122,10 @@ type Script struct {
 	// FinalDelay passes between the last token and what follows it.
 	FinalDelay time.Duration
 	Framing    Framing
+	// Reshape, if set, gives what is sent in the place of each event of a stream, [DONE] and errors included:
+	// any number of events with these data, in one write. event numbers what a request would have sent, from 0. A
+	// token event counts as sent with the last of them; with none it is not sent at all and stays out of the account.
+	Reshape func(req, event int, data string) []string
 	// IgnoreStream answers every request with one document.
 	IgnoreStream bool
 	// CloseAfterStream closes the connection CloseDelay after each stream without
@@ -197,9 +201,11 @@ type Failure struct {
 // Framing is how events are put on the wire. The zero value is one write for
 // each event, "data: {…}" and a blank line, each ended by LF.
 type Framing struct {
-	Ending  string // "\n" (default), "\r\n" or "\r"
-	NoBlank bool   // "data:{…}", without the blank after the colon
-	BOM     bool   // a byte order mark first
+	Ending string // "\n" (default), "\r\n" or "\r"
+	// Endings end the lines in turn, in the place of Ending.
+	Endings []string
+	NoBlank bool // "data:{…}", without the blank after the colon
+	BOM     bool // a byte order mark first
 	// Comments is the number of comment lines before each event; Ping sends one
 	// each so often until the first token.
 	Comments int
@@ -222,6 +228,8 @@ type Framing struct {
 	ContentType string
 	// NDJSON sends one JSON a line instead of events, without [DONE].
 	NDJSON bool
+	// Unchunked ends the body with the connection, as HTTP/1.0 does; Trailers sends fields behind it.
+	Unchunked, Trailers bool
 }
 
 // Metrics is how /metrics (and /slots) answer.
