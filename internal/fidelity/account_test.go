@@ -190,3 +190,27 @@ func sameSamples(t *testing.T, what string, d *speedmatrix.Distribution, samples
 	}
 	near(t, what+" mean", d.Mean, sum/float64(len(samples)))
 }
+
+// sameEvents wants of each request of a cell exactly the events that the server sent before it ended: the times to
+// the nanosecond, the lengths, the channels, and the counts where the server sends them.
+func (w *world) sameEvents(c *speedmatrix.Cell) {
+	w.t.Helper()
+	for _, list := range w.answers(c.Key()) {
+		for _, a := range list {
+			got := w.events(c.Key(), a.row.Request)
+			for i, e := range got {
+				if i >= len(a.served.Events) {
+					w.t.Fatalf("request %d: %d events, the server sent %d", a.row.Request, len(got), len(a.served.Events))
+				}
+				s := a.served.Events[i]
+				counted := e.Tokens == nil || int(*e.Tokens) == s.Tokens
+				if e.TimeNS != s.AtNS || int(e.TextLength) != s.Length || e.Channel != s.Channel || !counted {
+					w.t.Fatalf("request %d event %d is %+v, the server sent %+v", a.row.Request, i, e, s)
+				}
+			}
+			if n := len(got); n < len(a.served.Events) && a.served.Events[n].AtNS < *a.row.EndedNS {
+				w.t.Fatalf("request %d lacks event %d of %+v", a.row.Request, n, a.served.Events[n])
+			}
+		}
+	}
+}

@@ -127,6 +127,9 @@ func (b bed) measure(t *testing.T) (w *world) {
 			l = b.wrap(l)
 		}
 		b.script.PrefillBase = cmp.Or(b.script.PrefillBase, 5*ms)
+		if b.script.Engine == truth.VLLM {
+			b.script.Version = cmp.Or(b.script.Version, "0.12.0")
+		}
 		if b.script.Gap == nil {
 			b.script.Gap = every(20 * ms)
 		}

@@ -2,10 +2,12 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -180,6 +182,15 @@ func (x *exchange) receive(resp *http.Response) {
 		return
 	}
 	x.read(resp.Body)
+	if kind := resp.Header.Get("Content-Type"); x.stream.form == formEvents && !isEventStream(kind) {
+		x.log.Misnamed = cmp.Or(kind, "none")
+	}
+}
+
+// isEventStream says whether a content type is that of server-sent events.
+func isEventStream(kind string) bool {
+	media, _, err := mime.ParseMediaType(kind)
+	return err == nil && media == "text/event-stream"
 }
 
 // written is when the last byte of a request whose answer has come was in the

@@ -57,6 +57,8 @@ type Log struct {
 	Replays int
 	// Surprises counts events that could not be understood.
 	Surprises int
+	// Misnamed is the content type of an event stream that claims to be something else, "" of all other answers.
+	Misnamed string
 	// RetryAfter is what a refusing server asked to wait, 0 if nothing.
 	RetryAfter time.Duration
 

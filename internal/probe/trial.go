@@ -74,6 +74,9 @@ func (s *Server) try(ctx context.Context) error {
 		s.Params.IgnoreEOS = s.knowsIgnoreEOS()
 		return nil
 	}
+	if log.Misnamed != "" {
+		s.warn("content_type", "the server sends event streams with the content type %q: they are read as what they are", log.Misnamed)
+	}
 	if err := s.settle(ctx, log); err != nil {
 		return err
 	}
