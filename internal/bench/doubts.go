@@ -27,6 +27,9 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 	if sourceRank[c.TokenSource] == sourceRank[speedmatrix.TokensEvents] {
 		warn("events counted", "tokens are counted as events: a lower bound")
 	}
+	if failed, words := failedScrapes(e); failed*unreadAllowance > len(e.Scrapes) {
+		warn("unread figures", "%d of %d reads of the server's figures failed; the first: %s", failed, len(e.Scrapes), words)
+	}
 	if e.Outcome.stillRunning() {
 		warn("not drained", "%s", e.Outcome.left(" after they were cut"))
 	}
@@ -34,6 +37,22 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 		warn("replays", "%d requests were sent again, because the server had closed a connection that it had promised to keep", q.Replays)
 	}
 	return append(list, brokenInvariants(e, c)...)
+}
+
+// unreadAllowance: one failed scrape in so many is not worth a warning.
+const unreadAllowance = 10
+
+// failedScrapes counts the scrapes of a cell that failed, with the words of the first.
+func failedScrapes(e *Evidence) (n int, words string) {
+	for i := range e.Scrapes {
+		if e.Scrapes[i].Error == "" {
+			continue
+		}
+		if n++; n == 1 {
+			words = e.Scrapes[i].Error
+		}
+	}
+	return n, words
 }
 
 // underfilled says whether fewer requests ran than planned although none waited.

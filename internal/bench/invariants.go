@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"speedmatrix"
+	"speedmatrix/internal/unit"
 )
 
 // brokenInvariants checks what must be true of every cell, and words what is not.
@@ -57,4 +58,20 @@ func peakInFlight(requests []Recorded) int {
 		peak = max(peak, now)
 	}
 	return peak
+}
+
+// checkPrefills warns of the run where a longer prompt was not read slower than a shorter one.
+func (s *Session) checkPrefills() {
+	var before *speedmatrix.Cell
+	for i := range s.Run.Cells {
+		c := &s.Run.Cells[i]
+		if c.Phase != speedmatrix.PhasePrefill || c.Status != speedmatrix.StatusValid || c.TTFT == nil || c.TTFT.P50 == nil {
+			continue
+		}
+		if before != nil && *c.TTFT.P50 <= *before.TTFT.P50 {
+			s.Warn("prefill flat", fmt.Sprintf("the prefill of %s took %s, no longer than that of %s (%s): something other than the prompt was timed",
+				c.ContextLabel, unit.Latency(*c.TTFT.P50), before.ContextLabel, unit.Latency(*before.TTFT.P50)))
+		}
+		before = c
+	}
 }

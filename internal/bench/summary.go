@@ -252,6 +252,9 @@ func acceptedPerStep(e *Evidence, w window) *float64 {
 		if first == nil {
 			first = s
 		}
+		if last != nil && (*s.Drafts < *last.Drafts || *s.DraftsAccepted < *last.DraftsAccepted) {
+			return nil // the engine started again
+		}
 		last = s
 	}
 	if first == nil || *last.Drafts <= *first.Drafts {

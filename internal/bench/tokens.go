@@ -140,12 +140,16 @@ func cellFactor(e *Evidence, start, end int64) factor {
 	return factor{tokensPerEvent: tokens / float64(events), source: speedmatrix.TokensCounters}
 }
 
-// counterSpan gives the first and the last scrape in the window that carry the live counter.
+// counterSpan gives the first and the last scrape in the window that carry the live counter; ok is false too when the
+// counter fell in between, as it does when an engine starts again.
 func counterSpan(scrapes []speedmatrix.ServerRow, start, end int64) (first, last *speedmatrix.ServerRow, ok bool) {
 	for i := range scrapes {
 		s := &scrapes[i]
 		if s.GenerationTokens == nil || s.MiddleNS() <= start || s.MiddleNS() > end {
 			continue
+		}
+		if last != nil && *s.GenerationTokens < *last.GenerationTokens {
+			return nil, nil, false
 		}
 		if first == nil {
 			first = s

@@ -32,12 +32,21 @@ type Env struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Signals delivers interrupts; nil listens to the system's.
 	Signals <-chan os.Signal
+	// Clock is the run's time scale; nil makes one.
+	Clock func() *stamp.Clock
 	// SelfCheck measures this program's own error; nil is bench.SelfCheck.
 	SelfCheck func(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error)
 	// Machine reads what this machine is; nil is machine.Facts.
 	Machine func(ctx context.Context) speedmatrix.Facts
 	// Create makes a run directory; nil is runfile.Create.
 	Create func(path string) (Store, error)
+}
+
+func (e *Env) clock() *stamp.Clock {
+	if e.Clock != nil {
+		return e.Clock()
+	}
+	return stamp.NewClock()
 }
 
 func (e *Env) selfCheck(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error) {

@@ -128,7 +128,7 @@ func complete(doc *speedmatrix.Run) bool { return doc.FinishedAt != nil && doc.E
 
 // prepare checks everything that needs no server.
 func (r *runner) prepare() (err error) {
-	r.clock = stamp.NewClock()
+	r.clock = r.env.clock()
 	if r.o.resume != "" {
 		if err := r.openResumed(); err != nil {
 			return err

@@ -73,10 +73,16 @@ func TestBlocksTimesBlockSizeIsTakenOnlyWithoutTheTokens(t *testing.T) {
 		tokens int
 		warns  bool
 	}{
-		"blocks alone":              {`block_size="16",num_gpu_blocks="100"`, 1600, true},
+		"blocks alone":              {`block_size="16",num_gpu_blocks="1000"`, 16000, true},
+		"fewer than one request":    {`block_size="16",num_gpu_blocks="100"`, 0, false},
+		"Mamba layers":              {`block_size="16",num_gpu_blocks="1000",mamba_block_size="16"`, 0, false},
+		"a sliding window":          {`block_size="16",num_gpu_blocks="1000",sliding_window="4096"`, 0, false},
+		"neither":                   {`block_size="16",num_gpu_blocks="1000",mamba_block_size="None",sliding_window="None"`, 16000, true},
+		"the attention's own block": {`block_size="4",effective_attention_block_size="256",num_gpu_blocks="1000"`, 256000, true},
+		"requests of full length":   {`block_size="4",num_gpu_blocks="1000",kv_cache_max_concurrency="5.5"`, 45056, false},
 		"tokens less than product":  {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="1200"`, 1200, false},
 		"blocks not yet known":      {`block_size="16",num_gpu_blocks="None"`, 0, false},
-		"tokens said to be nothing": {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="None"`, 1600, true},
+		"tokens said to be nothing": {`block_size="16",num_gpu_blocks="1000",kv_cache_size_tokens="None"`, 16000, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {

@@ -60,13 +60,16 @@ func (s *Server) setModelName(loaded, source string) {
 func (s *Server) readCacheConfig(seen metricstext.Families) {
 	engine := s.Facts.Engine
 	block := firstNumber(seen, "block_size")
+	if attention := firstNumber(seen, "effective_attention_block_size"); attention > 0 {
+		block = attention // what block_size says may be that of another group of layers
+	}
 	blocks := sumNumbers(seen, "num_gpu_blocks")
 	if tokens := sumNumbers(seen, "kv_cache_size_tokens"); tokens > 0 {
 		engine.Set(speedmatrix.EngineKVTokens, tokens, sourceCache)
+	} else if tokens := s.tokensByRequests(seen); tokens > 0 {
+		engine.Set(speedmatrix.EngineKVTokens, tokens, sourceCache)
 	} else if blocks > 0 && block > 0 {
-		engine.Set(speedmatrix.EngineKVTokens, blocks*block, sourceCache)
-		s.warn("kv_from_blocks", "the server does not say how many tokens its KV cache holds; %d blocks × %d = %d is the most it can be",
-			blocks, block, blocks*block)
+		s.takeBlocks(seen, blocks, block)
 	}
 	if blocks > 0 {
 		engine.Set(speedmatrix.EngineKVBlocks, blocks, sourceCache)
@@ -83,6 +86,47 @@ func (s *Server) readCacheConfig(seen metricstext.Families) {
 	if kind, ok := seen.Label(cacheInfo, "cache_dtype"); ok && kind != "auto" && kind != "None" {
 		engine.Set(speedmatrix.EngineKVType, kind, sourceCache)
 	}
+}
+
+// tokensByRequests is the KV cache's size from the number of requests of the maximum length that vLLM says it holds; 0
+// where it does not.
+func (s *Server) tokensByRequests(seen metricstext.Families) int {
+	requests := 0.0
+	for _, text := range seen.Labels(cacheInfo, "kv_cache_max_concurrency") {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(x > 0) {
+			return 0
+		}
+		requests += x
+	}
+	return int(requests * float64(s.Model.MaxLength))
+}
+
+// takeBlocks takes blocks × block size for the KV cache's size where nothing contradicts it. Models with several kinds of
+// layers share the blocks among them, and block_size is that of one kind: there the product is off to either side.
+func (s *Server) takeBlocks(seen metricstext.Families, blocks, block int) {
+	product := blocks * block
+	const unsaid = "the server does not say how many tokens its KV cache holds; "
+	switch layers := otherLayers(seen); {
+	case layers != "":
+		s.warn("kv_unknown", unsaid+"%d blocks × %d say nothing of a model with %s layers: cells are tried without a budget", blocks, block, layers)
+	case product < s.Model.MaxLength:
+		s.warn("kv_unknown", unsaid+"%d blocks × %d = %d cannot be, as one request may have %d: cells are tried without a budget",
+			blocks, block, product, s.Model.MaxLength)
+	default:
+		s.Facts.Engine.Set(speedmatrix.EngineKVTokens, product, sourceCache)
+		s.warn("kv_from_blocks", unsaid+"%d blocks × %d = %d is the most it can be", blocks, block, product)
+	}
+}
+
+// otherLayers names layers beside those of full attention, by the labels that only models with such have.
+func otherLayers(seen metricstext.Families) string {
+	for label, layers := range map[string]string{"mamba_block_size": "Mamba", "sliding_window": "sliding-window"} {
+		if text, ok := seen.Label(cacheInfo, label); ok && text != "None" && text != "" {
+			return layers
+		}
+	}
+	return ""
 }
 
 func firstNumber(seen metricstext.Families, label string) int {

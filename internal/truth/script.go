@@ -107,6 +107,8 @@ type Script struct {
 	// set a request with ignore_eos goes on to its max_tokens.
 	StopAfter       func(Call) int
 	HonourIgnoreEOS bool
+	// Finish replaces the finish reason of every request, such as "content_filter".
+	Finish string
 
 	Usage Usage
 	// Reported overrides the cumulative token count that usage gives after so many tokens.
@@ -194,6 +196,8 @@ type Failure struct {
 	Problem *wire.Problem
 	// Done sends [DONE] after FailEvent and FailEnd.
 	Done bool
+	// Torn sends the first half of an event before FailDrop, FailReset, FailHang and FailEnd.
+	Torn bool
 	// Delay passes before FailStatus and FailClose.
 	Delay time.Duration
 }
@@ -243,4 +247,6 @@ type Metrics struct {
 	Engines int
 	// Speculative shows counters as if each event had been one step of drafting.
 	Speculative bool
+	// Rewrite, if set, gives what the scrape of that index answers in the place of the text.
+	Rewrite func(scrape int, text string) string
 }

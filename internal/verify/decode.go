@@ -100,7 +100,7 @@ func (m *measurement) overWindow(got *speedmatrix.Cell, wholeLife bool) {
 	got.ContextTokens = m.contextTokens(got.PromptTokens)
 	got.CompletedRequests = new(m.completed())
 	got.ActiveRequestsMean = m.activeMean()
-	got.QueuedShare = m.queuedShare(got.TTFT)
+	got.QueuedShare = m.queuedShare()
 	got.AcceptedTokensPerStep = m.tokensPerStep()
 	got.CounterCheck = m.counterCheck()
 }
@@ -235,7 +235,7 @@ func (m *measurement) activeMean() *float64 {
 }
 
 // queuedShare by the waiting gauge, else by streams that waited long for a first token.
-func (m *measurement) queuedShare(ttft *speedmatrix.Distribution) *float64 {
+func (m *measurement) queuedShare() *float64 {
 	known := having(m.inside, func(s speedmatrix.ServerRow) *float64 { return s.Waiting })
 	var waited float64
 	for i, s := range known {
@@ -253,10 +253,17 @@ func (m *measurement) queuedShare(ttft *speedmatrix.Distribution) *float64 {
 	if len(known) > 0 {
 		return new(waited / m.seconds())
 	}
-	if ttft == nil {
+	var ttft []float64
+	for _, r := range m.streams {
+		if first, ok := r.firstText(); ok && r.isLaunch() && r.WrittenNS != nil && first <= m.to {
+			ttft = append(ttft, float64(first-*r.WrittenNS)/1e9)
+		}
+	}
+	usual := median(ttft)
+	if usual == nil {
 		return nil
 	}
-	patience := 3 * *ttft.P50 / 1000
+	patience := 3 * *usual
 	for _, r := range m.streams {
 		if r.WrittenNS == nil {
 			continue
@@ -293,11 +300,11 @@ func (m *measurement) preemptions() *int {
 		}
 		own = append(own, s)
 	}
-	known := having(own, func(s speedmatrix.ServerRow) *float64 { return s.Preemptions })
-	if len(known) == 0 {
+	first, last, ok := ends(own, func(s speedmatrix.ServerRow) *float64 { return s.Preemptions })
+	if !ok {
 		return nil
 	}
-	return new(int(math.Round(*known[len(known)-1].Preemptions - *known[0].Preemptions)))
+	return new(int(math.Round(*last.Preemptions - *first.Preemptions)))
 }
 
 // tokensPerStep of speculative decoding: the step's own token and the accepted drafts.
@@ -308,7 +315,13 @@ func (m *measurement) tokensPerStep() *float64 {
 		}
 		return s.Drafts
 	})
-	if !ok || *last.Drafts <= *first.Drafts {
+	_, _, rose := ends(m.inside, func(s speedmatrix.ServerRow) *float64 {
+		if s.Drafts == nil {
+			return nil
+		}
+		return s.DraftsAccepted
+	})
+	if !ok || !rose || *last.Drafts <= *first.Drafts {
 		return nil
 	}
 	return new(1 + (*last.DraftsAccepted-*first.DraftsAccepted)/(*last.Drafts-*first.Drafts))

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -137,10 +138,11 @@ func (m *measurement) tokens(from, to int64) float64 {
 
 func generated(s speedmatrix.ServerRow) *float64 { return s.GenerationTokens }
 
-// ends gives the first and the last of the scrapes that have a value, if they are two.
+// ends gives the first and the last of the scrapes that have a counter's value, if they are two and it never fell:
+// one that did began anew.
 func ends(scrapes []speedmatrix.ServerRow, value func(speedmatrix.ServerRow) *float64) (first, last speedmatrix.ServerRow, ok bool) {
 	known := having(scrapes, value)
-	if len(known) < 2 {
+	if len(known) < 2 || !slices.IsSortedFunc(known, func(a, b speedmatrix.ServerRow) int { return cmp.Compare(*value(a), *value(b)) }) {
 		return first, last, false
 	}
 	return known[0], known[len(known)-1], true
