@@ -70,6 +70,8 @@ type bed struct {
 	dial func(*memnet.Network) func(ctx context.Context, network, address string) (net.Conn, error)
 	// during, if set, is called once the server listens, in the bubble; it must return at once.
 	during func(w *world)
+	// change, if set, has the last word on the program's environment.
+	change func(*cli.Env)
 }
 
 // oneCell asks for one decode cell with a window of 5 s, and what else is given.
@@ -158,7 +160,7 @@ func (b bed) environment(w *world) *cli.Env {
 	if b.dial != nil {
 		dial = b.dial(w.net)
 	}
-	return &cli.Env{
+	env := &cli.Env{
 		Args:  append([]string{"run", "http://" + local, "--yes", "--salt", "s", "--text", textFile, "--out", "a-run-in-memory"}, args...),
 		Stdin: strings.NewReader(""), Stdout: &w.out, Stderr: &w.errout, Getenv: func(name string) string { return b.env[name] },
 		StdinTerminal: b.terminal, StdoutTerminal: b.terminal, Width: 100, Dial: dial, Signals: w.signals,
@@ -168,6 +170,10 @@ func (b bed) environment(w *world) *cli.Env {
 		Machine: func(context.Context) speedmatrix.Facts { return speedmatrix.Facts{} },
 		Create:  func(string) (cli.Store, error) { return w.store, nil },
 	}
+	if b.change != nil {
+		b.change(env)
+	}
+	return env
 }
 
 // cell gives a decode cell of the document.
