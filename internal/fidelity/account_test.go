@@ -27,15 +27,20 @@ type answer struct {
 func (w *world) answers(key string) map[int32][]answer {
 	w.t.Helper()
 	streams := map[int32][]answer{}
+	taken := map[int]bool{} // two requests may arrive in one instant
 	for i := range w.store.requests[key] {
 		row := &w.store.requests[key][i]
 		if row.Stream < 0 || row.WrittenNS == nil {
 			continue
 		}
-		j := slices.IndexFunc(w.account.Requests, func(r truth.Request) bool { return r.ArrivedNS == *row.WrittenNS })
+		j := slices.IndexFunc(w.account.Requests, func(r truth.Request) bool {
+			same := row.PromptTokens == nil || int(*row.PromptTokens) == r.PromptTokens
+			return same && !taken[r.ID] && r.ArrivedNS == *row.WrittenNS
+		})
 		if j < 0 {
 			w.t.Fatalf("request %d of %s never arrived", row.Request, key)
 		}
+		taken[j] = true
 		streams[row.Stream] = append(streams[row.Stream], answer{row, &w.account.Requests[j]})
 	}
 	return streams

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"speedmatrix"
 	"speedmatrix/internal/memnet"
@@ -53,7 +56,7 @@ func (p *tap) dial(n *memnet.Network) func(ctx context.Context, network, address
 		p.most = max(p.most, p.dialing)
 		p.mu.Unlock()
 		if p.before > 0 {
-			time.Sleep(p.before)
+			<-time.After(p.before)
 		}
 		c, err := n.DialContext(ctx, network, address)
 		p.mu.Lock()
@@ -141,4 +144,18 @@ func (w *world) cut(key string) (n int) {
 		}
 	}
 	return n
+}
+
+// several holds a property that takes a whole run of the program against some values that rapid makes, the same ones
+// each time.
+func several[T any](t *testing.T, n int, draw func(*rapid.T) T, holds func(t *testing.T, x T)) {
+	t.Helper()
+	made := rapid.Custom(draw)
+	for seed := range n {
+		x := made.Example(seed)
+		t.Run(fmt.Sprintf("%+v", x), func(t *testing.T) {
+			t.Parallel()
+			holds(t, x)
+		})
+	}
 }
