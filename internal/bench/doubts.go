@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"speedmatrix"
+	"speedmatrix/internal/stats"
 )
 
 // Doubts are the warnings that a measured cell's numbers deserve.
@@ -23,6 +24,9 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 	}
 	if k := c.CounterCheck; k != nil && countsDiffer(k, e.Concurrency) {
 		warn("token counts", "we counted %.0f tokens where the engine's %s moved by %.0f", k.ClientTokens, k.Counter, k.ServerTokens)
+	}
+	if n, of := hidingRequests(e); n > 0 {
+		warn("hidden reasoning", "the server sent no text of the reasoning of %d requests (%d tokens at the median): the time to first token includes it, and its tokens count when the first text comes", n, of)
 	}
 	if sourceRank[c.TokenSource] == sourceRank[speedmatrix.TokensEvents] {
 		warn("events counted", "tokens are counted as events: a lower bound")
@@ -53,6 +57,20 @@ func failedScrapes(e *Evidence) (n int, words string) {
 		}
 	}
 	return n, words
+}
+
+// hidingRequests counts the requests whose reasoning had no text, and gives the median of its tokens.
+func hidingRequests(e *Evidence) (n, tokens int) {
+	var hidden []float64
+	for _, r := range e.Requests {
+		if h := hiddenReasoning(r); h > 0 {
+			hidden = append(hidden, float64(h))
+		}
+	}
+	if len(hidden) == 0 {
+		return 0, 0
+	}
+	return len(hidden), int(stats.Median(hidden))
 }
 
 // underfilled says whether fewer requests ran than planned although none waited.

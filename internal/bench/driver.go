@@ -200,10 +200,26 @@ func (d *Driver) send(ctx context.Context, spec PrefillSpec) *load.Log {
 	defer cancel()
 	log := d.o.Client.Do(limited, load.Request{ID: spec.Request, Head: int32(spec.Head.Stream), Tail: int32(spec.Tail),
 		Purpose: PurposeFill, Body: d.body(spec.Head, spec.Tail, 1), PlannedNS: d.Now()})
+	untold(log)
 	if log.Class == speedmatrix.RequestCut && log.FirstNS == 0 && limited.Err() != nil && ctx.Err() == nil {
 		log.Class, log.Failure, log.Error = speedmatrix.RequestFailed, load.FailureTimeout, "no token within "+unit.Duration(spec.Rules.FillLimit)
 	}
 	return log
+}
+
+// untold completes the log of a prefill whose one token has no text, as the mark that opens a reasoning has none: it
+// came with the event that counts it, or with the finish reason.
+func untold(log *load.Log) {
+	length := log.Failure == load.FailureEmpty && log.FinishReason == "length"
+	if log.FirstNS != 0 || log.FinishNS == 0 || log.Class != speedmatrix.RequestCompleted && !length {
+		return
+	}
+	log.FirstNS = log.FinishNS
+	for e := range log.Events() {
+		log.FirstNS = e.At
+		break
+	}
+	log.Class, log.Failure, log.Error = speedmatrix.RequestCompleted, load.FailureNone, ""
 }
 
 // failedRecord is the row of a request that could not be made.

@@ -21,6 +21,20 @@ type arrival struct {
 	text   bool
 }
 
+// hiddenReasoning is how many tokens of a request are reasoning that the server sent no text of.
+func hiddenReasoning(r Recorded) int32 {
+	n, all := r.Row.ReasoningTokens, r.Row.CompletionTokens
+	if n == nil || all == nil || *n > *all {
+		return 0
+	}
+	for e := range r.Events {
+		if e.Channel == speedmatrix.ChannelReasoning.String() && e.TextLength > 0 {
+			return 0
+		}
+	}
+	return *n
+}
+
 // sourceRank orders the token sources, best first.
 var sourceRank = map[speedmatrix.TokenSource]int{
 	speedmatrix.TokensPerEventUsage: 1, speedmatrix.TokensFinalUsage: 2, speedmatrix.TokensTokenizer: 3,
@@ -73,10 +87,11 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 	if counted {
 		return list, speedmatrix.TokensPerEventUsage
 	}
-	perByte := 0.0
+	perByte, before := 0.0, 0.0
 	switch {
-	case r.Row.CompletionTokens != nil && r.Row.FinishReason != "" && length > 0:
-		perByte, source = float64(*r.Row.CompletionTokens)/float64(length), speedmatrix.TokensFinalUsage
+	case r.Row.CompletionTokens != nil && r.Row.Class == string(speedmatrix.RequestCompleted) && length > 0:
+		before = float64(hiddenReasoning(r))
+		perByte, source = (float64(*r.Row.CompletionTokens)-before)/float64(length), speedmatrix.TokensFinalUsage
 	case r.Row.WindowTokens != nil:
 		if inside := lengthBetween(list, start, end); inside > 0 {
 			perByte, source = float64(*r.Row.WindowTokens)/float64(inside), speedmatrix.TokensTokenizer
@@ -86,6 +101,9 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 		switch {
 		case source != "":
 			list[i].tokens = perByte * float64(list[i].length)
+			if list[i].text {
+				list[i].tokens, before = list[i].tokens+before, 0 // what was hidden came before the first text
+			}
 		case list[i].text:
 			list[i].tokens = f.tokensPerEvent
 		}

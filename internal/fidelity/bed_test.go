@@ -324,3 +324,31 @@ func unknown(t *testing.T, what string, got *float64) {
 		t.Errorf("%s is published as %v, but it is unknown", what, *got)
 	}
 }
+
+// slow makes a network on which each write of the server takes its time to arrive.
+func slow(d time.Duration) func(net.Listener) net.Listener {
+	return func(l net.Listener) net.Listener { return &slowListener{l, d} }
+}
+
+type slowListener struct {
+	net.Listener
+	d time.Duration
+}
+
+func (l *slowListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &slowConn{c, l.d}, nil
+}
+
+type slowConn struct {
+	net.Conn
+	d time.Duration
+}
+
+func (c *slowConn) Write(b []byte) (int, error) {
+	time.Sleep(c.d)
+	return c.Conn.Write(b)
+}

@@ -36,6 +36,7 @@ type Log struct {
 	FirstNS        int64 // first event with text of any channel
 	FirstVisibleNS int64 // first event with content
 	LastNS         int64 // last event with text
+	FinishNS       int64 // first event with a finish reason
 	EndedNS        int64 // the end of the stream, or our cut
 	SendNS         int64 // WrittenNS − StartNS, a duration
 	ConnectNS      int64 // time to open a connection, −1 when one was open
@@ -139,6 +140,7 @@ func (l *Log) Row() speedmatrix.RequestRow {
 		PromptTokens:     known(l.Usage.Prompt),
 		CachedTokens:     known(l.Usage.Cached),
 		CompletionTokens: known(l.Usage.Completion),
+		ReasoningTokens:  known(l.Usage.Reasoning),
 		SendNS:           happened(l.SendNS),
 		ConnectNS:        connected(l.ConnectNS),
 		Replays:          int32(l.Replays),

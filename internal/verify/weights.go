@@ -24,8 +24,9 @@ func (c *checker) weigh(m *measurement) {
 		case r.countsAlong():
 			r.source = speedmatrix.TokensPerEventUsage
 			r.weighByCounts()
-		case r.finalUsage() && r.spread(float64(*r.CompletionTokens), func(event) bool { return true }):
+		case r.finalUsage() && r.spread(float64(*r.CompletionTokens-r.hidden()), func(event) bool { return true }):
 			r.source = speedmatrix.TokensFinalUsage
+			r.addHidden()
 		case r.WindowTokens != nil && r.spread(float64(*r.WindowTokens), func(e event) bool { return m.in(e.at) }):
 			r.source = speedmatrix.TokensTokenizer
 		default:
@@ -49,6 +50,23 @@ func (r *request) countsAlong() bool {
 // finalUsage says whether the request finished and told its completion tokens.
 func (r *request) finalUsage() bool {
 	return r.Class == string(speedmatrix.RequestCompleted) && r.CompletionTokens != nil
+}
+
+// hidden is how many tokens of the usage are reasoning without text.
+func (r *request) hidden() int32 {
+	shown := slices.ContainsFunc(r.events, func(e event) bool { return e.reasoning })
+	if r.ReasoningTokens == nil || r.CompletionTokens == nil || *r.ReasoningTokens > *r.CompletionTokens || shown {
+		return 0
+	}
+	return *r.ReasoningTokens
+}
+
+// addHidden puts the hidden tokens where the first text came.
+func (r *request) addHidden() {
+	i := slices.IndexFunc(r.events, func(e event) bool { return e.text > 0 })
+	if i >= 0 {
+		r.events[i].weight += float64(r.hidden())
+	}
 }
 
 // weighByCounts: the count of an event minus the largest one before it.
