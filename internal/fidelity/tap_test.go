@@ -19,6 +19,7 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/memnet"
+	"speedmatrix/internal/truth"
 )
 
 // tap stands between the program and the network and keeps what the program sent.
@@ -159,3 +160,6 @@ func several[T any](t *testing.T, n int, draw func(*rapid.T) T, holds func(t *te
 		})
 	}
 }
+
+// ofCell says whether a request is one of a decode cell's streams: those of the probe and the warm-up ask for less.
+func ofCell(c truth.Call) bool { return c.Body.MaxTokens > 2000 }

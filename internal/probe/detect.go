@@ -18,6 +18,7 @@ type sight struct {
 	ollama  *answer // /api/version
 	tags    *answer // /api/tags
 	metrics metricstext.Families
+	unread  error // why there are no metrics; nil if there are
 }
 
 // look asks the routes that tell the engines apart, all at once, and gives the kind.
@@ -38,7 +39,7 @@ func (w *sight) look(ctx context.Context, c *caller) (kind Kind, warning *speedm
 	ask(&w.version, "/version")
 	ask(&w.ollama, "/api/version")
 	ask(&w.tags, "/api/tags")
-	all.Go(func() { w.metrics, _ = c.metrics(ctx) })
+	all.Go(func() { w.metrics, w.unread = c.metrics(ctx) })
 	all.Wait()
 	if !sglangInfo(w.sglang) {
 		w.sglang = newInfo

@@ -112,12 +112,26 @@ func (s *Server) gather(ctx context.Context, w *sight, models *answer) {
 	case KindOllama:
 		s.Facts.Engine.Set(speedmatrix.EngineName, string(KindOllama), "GET /api/version")
 	}
+	s.warnBlind(w)
 	if told := s.metrics.tells(); told != "" {
 		s.Facts.Engine.Set(speedmatrix.EngineMetrics, told, "GET /metrics")
 	}
 	if s.Model.MaxLength > 0 && s.Kind != KindOllama {
 		s.Facts.Model.Set(speedmatrix.ModelMaxLength, s.Model.MaxLength, "GET /v1/models")
 	}
+}
+
+// warnBlind warns where an engine that can tell how many requests run and wait does not.
+func (s *Server) warnBlind(w *sight) {
+	tells := s.Kind == KindVLLM || s.Kind == KindSGLang || s.Kind == KindLlamaCpp
+	if !tells || s.Gauges() {
+		return
+	}
+	why := "GET /metrics does not tell"
+	if w.unread != nil {
+		why = w.unread.Error()
+	}
+	s.warn("no_figures", "how many requests run and wait in the server is not known (%s): queues are told by the streams' own times", why)
 }
 
 func stated(facts speedmatrix.Facts) speedmatrix.Facts {
