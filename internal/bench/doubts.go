@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/stats"
@@ -34,6 +35,9 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 	if failed, words := failedScrapes(e); failed*unreadAllowance > len(e.Scrapes) {
 		warn("unread figures", "%d of %d reads of the server's figures failed; the first: %s", failed, len(e.Scrapes), words)
 	}
+	if silent := silentEnd(e); silent > 0 {
+		warn("silence", "no token came in the last %s of the window", unit.Duration(silent))
+	}
 	if e.Outcome.stillRunning() {
 		warn("not drained", "%s", e.Outcome.left(" after they were cut"))
 	}
@@ -41,6 +45,53 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 		warn("replays", "%d requests were sent again, because the server had closed a connection that it had promised to keep", q.Replays)
 	}
 	return append(list, brokenInvariants(e, c)...)
+}
+
+// unreadAllowance: one failed scrape in so many is not worth a warning.
+const unreadAllowance = 10
+
+// failedScrapes counts the scrapes of a cell that failed, with the words of the first.
+func failedScrapes(e *Evidence) (n int, words string) {
+	for i := range e.Scrapes {
+		if e.Scrapes[i].Error == "" {
+			continue
+		}
+		if n++; n == 1 {
+			words = e.Scrapes[i].Error
+		}
+	}
+	return n, words
+}
+
+// hidingRequests counts the requests whose reasoning had no text, and gives the median of its tokens.
+func hidingRequests(e *Evidence) (n, tokens int) {
+	var hidden []float64
+	for _, r := range e.Requests {
+		if h := hiddenReasoning(r); h > 0 {
+			hidden = append(hidden, float64(h))
+		}
+	}
+	if len(hidden) == 0 {
+		return 0, 0
+	}
+	return len(hidden), int(stats.Median(hidden))
+}
+
+// silentEnd is how long before its end a window had its last token, where none came after it in time to close it.
+func silentEnd(e *Evidence) time.Duration {
+	w, ok := snap(e)
+	if !ok || e.WholeLife || w.end != e.Outcome.PlannedEndNS {
+		return 0
+	}
+	last := w.start
+	for _, r := range e.Requests {
+		for ev := range r.Events {
+			if w.holds(ev.TimeNS) {
+				last = max(last, ev.TimeNS)
+			}
+		}
+	}
+	return time.Duration(w.end - last)
 }
 
 // unreadAllowance: one failed scrape in so many is not worth a warning.

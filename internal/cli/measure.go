@@ -31,6 +31,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	defer func() {
 		stop()
 		wait()
+		r.show.draws.Wait()
 	}()
 	go r.watchClock(driving)
 	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.out.store, Run: r.doc,
