@@ -31,6 +31,8 @@ type Texts interface {
 	Prepare(ctx context.Context, h Head) error
 	// Prompt is the head with that tail.
 	Prompt(h Head, tail int) string
+	// Counted takes in how many tokens the server counted in a prompt of the head.
+	Counted(h Head, tokens int)
 	// Forget drops the heads of a context.
 	Forget(context int)
 }
@@ -203,6 +205,9 @@ func (d *Driver) send(ctx context.Context, spec PrefillSpec) *load.Log {
 	untold(log)
 	if log.Class == speedmatrix.RequestCut && log.FirstNS == 0 && limited.Err() != nil && ctx.Err() == nil {
 		log.Class, log.Failure, log.Error = speedmatrix.RequestFailed, load.FailureTimeout, "no token within "+unit.Duration(spec.Rules.FillLimit)
+	}
+	if log.Usage.Prompt > 0 {
+		d.o.Texts.Counted(spec.Head, log.Usage.Prompt)
 	}
 	return log
 }
