@@ -6,6 +6,7 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/stats"
+	"speedmatrix/internal/unit"
 )
 
 // Doubts are the warnings that a measured cell's numbers deserve.
@@ -29,6 +30,9 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 	if n, of := hidingRequests(e); n > 0 {
 		warn("hidden reasoning", "the server sent no text of the reasoning of %d requests (%d tokens at the median): the time to first token includes it, and its tokens count when the first text comes", n, of)
 	}
+	if along, final, n := countsAndUsage(e); abs(along-final) > countTolerance*final+float64(n) {
+		warn("token counts", "the counts along the text of %d requests end at %.0f tokens in all where their usage at the end says %.0f", n, along, final)
+	}
 	if sourceRank[c.TokenSource] == sourceRank[speedmatrix.TokensEvents] {
 		warn("events counted", "tokens are counted as events: a lower bound")
 	}
@@ -45,36 +49,6 @@ func Doubts(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 		warn("replays", "%d requests were sent again, because the server had closed a connection that it had promised to keep", q.Replays)
 	}
 	return append(list, brokenInvariants(e, c)...)
-}
-
-// unreadAllowance: one failed scrape in so many is not worth a warning.
-const unreadAllowance = 10
-
-// failedScrapes counts the scrapes of a cell that failed, with the words of the first.
-func failedScrapes(e *Evidence) (n int, words string) {
-	for i := range e.Scrapes {
-		if e.Scrapes[i].Error == "" {
-			continue
-		}
-		if n++; n == 1 {
-			words = e.Scrapes[i].Error
-		}
-	}
-	return n, words
-}
-
-// hidingRequests counts the requests whose reasoning had no text, and gives the median of its tokens.
-func hidingRequests(e *Evidence) (n, tokens int) {
-	var hidden []float64
-	for _, r := range e.Requests {
-		if h := hiddenReasoning(r); h > 0 {
-			hidden = append(hidden, float64(h))
-		}
-	}
-	if len(hidden) == 0 {
-		return 0, 0
-	}
-	return len(hidden), int(stats.Median(hidden))
 }
 
 // silentEnd is how long before its end a window had its last token, where none came after it in time to close it.
@@ -124,6 +98,29 @@ func hidingRequests(e *Evidence) (n, tokens int) {
 	return len(hidden), int(stats.Median(hidden))
 }
 
+// countTolerance is how far apart two counts of the same tokens may be, as a share.
+const countTolerance = 0.01
+
+// countsAndUsage sums over the requests that ended and were counted along their text what the last text had and what the
+// usage at the end says. A token without text may come in between in each.
+func countsAndUsage(e *Evidence) (along, final float64, n int) {
+	for _, r := range e.Requests {
+		if r.Row.Class != string(speedmatrix.RequestCompleted) || r.Row.CompletionTokens == nil {
+			continue
+		}
+		var most int32
+		for ev := range r.Events {
+			if ev.TextLength > 0 && ev.Tokens != nil {
+				most = max(most, *ev.Tokens)
+			}
+		}
+		if _, counted, _ := arrivals(r.Events); counted && most > 0 {
+			along, final, n = along+float64(most), final+float64(*r.Row.CompletionTokens), n+1
+		}
+	}
+	return along, final, n
+}
+
 // underfilled says whether fewer requests ran than planned although none waited.
 func underfilled(e *Evidence, c *speedmatrix.Cell) bool {
 	queued := c.QueuedShare != nil && *c.QueuedShare > 0
@@ -138,5 +135,5 @@ func countsDiffer(k *speedmatrix.CounterCheck, concurrency int) bool {
 		return false
 	}
 	slack := k.UncertaintySeconds/k.SpanSeconds + float64(concurrency)/k.ServerTokens
-	return abs(k.ClientTokens-k.ServerTokens)/k.ServerTokens > 0.01+slack
+	return abs(k.ClientTokens-k.ServerTokens)/k.ServerTokens > countTolerance+slack
 }

@@ -22,12 +22,32 @@ func brokenInvariants(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 		broken("%d requests were in flight at once, more than the %d planned", peak, e.Concurrency)
 	}
 	for _, r := range e.Requests {
+		if n := mostCounted(r); e.MaxTokens > 0 && n > e.MaxTokens {
+			broken("request %d counts %d tokens, more than the %d that it asked for", r.Row.Request, n, e.MaxTokens)
+			break
+		}
+	}
+	for _, r := range e.Requests {
 		if m := firstBeforeWritten(r); m != "" {
 			broken("%s", m)
 			break
 		}
 	}
 	return list
+}
+
+// mostCounted is the largest count of a request.
+func mostCounted(r Recorded) int {
+	most := int32(0)
+	if r.Row.CompletionTokens != nil {
+		most = *r.Row.CompletionTokens
+	}
+	for e := range r.Events {
+		if e.Tokens != nil {
+			most = max(most, *e.Tokens)
+		}
+	}
+	return int(most)
 }
 
 func firstBeforeWritten(r Recorded) string {

@@ -98,6 +98,7 @@ func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arriva
 	var sofar, atStart, atEnd float64
 	s := t.span(row.Stream)
 	var first, last, lastText int64
+	timed := timedArrivals(row, list)
 	for i := range list {
 		a := &list[i]
 		sofar += a.tokens
@@ -122,10 +123,11 @@ func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arriva
 				lastText = a.at
 			}
 		}
-		if (in || e.WholeLife && a.at <= t.w.end) && (a.tokens > 0 || a.text) {
+		if (in || e.WholeLife && a.at <= t.w.end) && (a.tokens > 0 || a.text) && i < timed {
 			if first == 0 {
 				first = a.at
-			} else {
+			}
+			if a.at > first { // what shares a read with the first took no time after it
 				s.tokens += a.tokens
 			}
 			last = a.at
@@ -136,6 +138,19 @@ func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arriva
 	}
 	t.inFlight(row, prompt+atStart, prompt+atEnd)
 	return any
+}
+
+// timedArrivals is how many of the arrivals have a time of their own: what a request that ended was counted after its
+// last text came at the server's leisure.
+func timedArrivals(row *speedmatrix.RequestRow, list []arrival) int {
+	if row.Class == string(speedmatrix.RequestCompleted) {
+		for i, a := range slices.Backward(list) {
+			if a.text {
+				return i + 1
+			}
+		}
+	}
+	return len(list)
 }
 
 // span is the stream's share of the window.

@@ -55,14 +55,22 @@ type factor struct {
 	source         speedmatrix.TokenSource
 }
 
-// arrivals folds a request's events and says whether any carried a cumulative count.
+// arrivals folds a request's events and says whether they carried cumulative counts. Counts that rise with fewer than
+// half of the texts that bring them are none: some servers send 0, or the count of the event alone.
 func arrivals(events iter.Seq[speedmatrix.EventRow]) (list []arrival, counted bool, length int64) {
 	var most int32
+	rose, told, some := 0, 0, false
 	for e := range events {
 		tokens := 0.0
 		if e.Tokens != nil {
-			counted = true
+			some = true
+			if e.TextLength > 0 {
+				told++
+			}
 			if *e.Tokens > most {
+				if e.TextLength > 0 {
+					rose++
+				}
 				tokens = float64(*e.Tokens - most)
 				most = *e.Tokens
 			}
@@ -77,7 +85,7 @@ func arrivals(events iter.Seq[speedmatrix.EventRow]) (list []arrival, counted bo
 		}
 		list = append(list, arrival{at: e.TimeNS, tokens: tokens, length: e.TextLength, text: e.TextLength > 0})
 	}
-	return list, counted, length
+	return list, some && 2*rose >= told, length
 }
 
 // weigh gives the arrivals of a request with their tokens, by the best source that the request has.

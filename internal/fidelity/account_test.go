@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"testing"
 
 	"speedmatrix"
 	"speedmatrix/internal/truth"
@@ -47,13 +46,18 @@ func (w *world) answers(key string) map[int32][]answer {
 }
 
 // events gives the recorded events of a request of a cell.
-func (w *world) events(key string, request int32) (list []speedmatrix.EventRow) {
-	for _, e := range w.store.events[key] {
-		if e.Request == request {
-			list = append(list, e)
+func (w *world) events(key string, request int32) []speedmatrix.EventRow {
+	if w.byRequest[key] == nil {
+		list := map[int32][]speedmatrix.EventRow{}
+		for _, e := range w.store.events[key] {
+			list[e.Request] = append(list[e.Request], e)
 		}
+		if w.byRequest == nil {
+			w.byRequest = map[string]map[int32][]speedmatrix.EventRow{}
+		}
+		w.byRequest[key] = list
 	}
-	return list
+	return w.byRequest[key][request]
 }
 
 // owed is what a cell must publish, by the server's own account.
@@ -72,7 +76,9 @@ func (w *world) owed(c *speedmatrix.Cell) (o owed) {
 		var nanos, after, all float64
 		for i, a := range streams[stream] {
 			r := a.served
-			o.prompts = append(o.prompts, float64(r.PromptTokens))
+			if a.row.PromptTokens != nil { // a request that was cut before its first event told nothing
+				o.prompts = append(o.prompts, float64(r.PromptTokens))
+			}
 			if i == 0 {
 				o.first(r)
 			}
@@ -106,19 +112,23 @@ func (o *owed) first(r *truth.Request) {
 // tokens of all of them and those after the first.
 func (o *owed) window(r *truth.Request, from, to int64) (nanos, all, after float64) {
 	before, first, last, text := 0, int64(0), int64(0), int64(0)
-	for _, e := range r.Events {
+	for i, e := range r.Events {
 		brought := float64(e.Tokens - before)
 		before = e.Tokens
 		if e.AtNS <= from || e.AtNS > to {
 			continue
 		}
 		all += brought
-		if first == 0 {
-			first = e.AtNS
-		} else {
-			after += brought
+		// A last event that only has the finish reason is no time between tokens.
+		if e.Length > 0 || i < len(r.Events)-1 || r.Class != truth.Completed {
+			if first == 0 {
+				first = e.AtNS
+			}
+			if e.AtNS > first {
+				after += brought
+			}
+			last = e.AtNS
 		}
-		last = e.AtNS
 		if e.Length == 0 {
 			continue
 		}
@@ -175,7 +185,7 @@ func middle(values []float64) float64 {
 }
 
 // sameSamples compares a distribution with the samples that it should be of.
-func sameSamples(t *testing.T, what string, d *speedmatrix.Distribution, samples []float64) {
+func sameSamples(t reporter, what string, d *speedmatrix.Distribution, samples []float64) {
 	t.Helper()
 	if d == nil || len(samples) == 0 {
 		if d != nil || len(samples) > 0 {

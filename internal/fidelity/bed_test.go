@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"iter"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"speedmatrix"
 	"speedmatrix/internal/cli"
@@ -86,7 +90,7 @@ func every(d time.Duration) func(truth.Step) time.Duration {
 
 // world is a bed in its bubble, and what came of it.
 type world struct {
-	t       *testing.T
+	t       reporter
 	net     *memnet.Network
 	server  *truth.Server
 	signals chan os.Signal
@@ -96,6 +100,18 @@ type world struct {
 	run         *speedmatrix.Run // nil if the program made none
 	store       *memory
 	account     truth.Account
+	byRequest   map[string]map[int32][]speedmatrix.EventRow // made by events
+}
+
+// reporter is a test, or one case of a property.
+type reporter interface {
+	Helper()
+	Context() context.Context
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Error(args ...any)
+	Fatal(args ...any)
 }
 
 // screen is an output that may be written by several goroutines.
@@ -306,7 +322,7 @@ func (m *memory) Events(key string) iter.Seq2[speedmatrix.EventRow, error] {
 func (m *memory) Server() ([]speedmatrix.ServerRow, error) { return m.server, nil }
 
 // near compares a published number with its exact value; a float64 has 15 digits.
-func near(t *testing.T, what string, got *float64, want float64) {
+func near(t reporter, what string, got *float64, want float64) {
 	t.Helper()
 	if got == nil {
 		t.Errorf("%s is unknown, want %v", what, want)
@@ -318,7 +334,7 @@ func near(t *testing.T, what string, got *float64, want float64) {
 }
 
 // unknown fails the test if a number is published that nobody can know.
-func unknown(t *testing.T, what string, got *float64) {
+func unknown(t reporter, what string, got *float64) {
 	t.Helper()
 	if got != nil {
 		t.Errorf("%s is published as %v, but it is unknown", what, *got)
@@ -351,4 +367,16 @@ type slowConn struct {
 func (c *slowConn) Write(b []byte) (int, error) {
 	time.Sleep(c.d)
 	return c.Conn.Write(b)
+}
+
+// check is rapid.Check with so many cases: each is a whole run of the program.
+func check(t *testing.T, cases int, property func(*rapid.T)) {
+	t.Helper()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(strconv.Itoa(cases)); err != nil {
+			t.Fatal(err)
+		}
+		defer f.Value.Set(f.DefValue)
+	}
+	rapid.Check(t, property)
 }

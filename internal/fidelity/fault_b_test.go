@@ -1,9 +1,12 @@
 package fidelity_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"speedmatrix"
 	"speedmatrix/internal/truth"
@@ -189,5 +192,144 @@ func TestFirstToken(t *testing.T) {
 		if text := w.out.String(); !strings.Contains(text, "3.0 ms there and back") {
 			t.Errorf("the round trip is not shown:\n%s", text)
 		}
+	})
+}
+
+// first gives tokens before the given one another channel.
+func first(n int, channel string) func(req, token int) string {
+	return func(_, token int) string {
+		if token < n {
+			return channel
+		}
+		return wire.Content
+	}
+}
+
+// replaced replaces a part of each event.
+func replaced(old, by string) func(req, event int, data string) []string {
+	return func(_, _ int, own string) []string { return []string{strings.ReplaceAll(own, old, by)} }
+}
+
+func TestOddFirstTokens(t *testing.T) {
+	content, text := `"delta":{"content":"`, `"},"logprobs"`
+	for name, s := range map[string]truth.Script{
+		"reasoning, then content":                 {Channel: first(30, wire.Reasoning)},
+		"reasoning_content, then content":         {Channel: first(30, wire.Reasoning), ReasoningField: "reasoning_content"},
+		"both fields of reasoning, then content":  {Channel: first(30, wire.Reasoning), ReasoningField: "both"},
+		"an empty reasoning beside the content":   {Reshape: replaced(`"content":`, `"reasoning":"","reasoning_content":null,"content":`)},
+		"an empty content beside the reasoning":   {Channel: first(30, wire.Reasoning), Reshape: replaced(`"reasoning":`, `"content":"","reasoning":`)},
+		"a content of null beside the reasoning":  {Channel: first(30, wire.Reasoning), Reshape: replaced(`"reasoning":`, `"content":null,"reasoning":`)},
+		"content in a list of parts":              {Reshape: func(_, _ int, d string) []string { return []string{parts(d, content, text, "text")} }},
+		"a refusal":                               {Reshape: replaced(`"content":`, `"content":null,"refusal":`)},
+		"the role beside the first text":          {Reshape: replaced(`"delta":{`, `"delta":{"role":"assistant",`)},
+		"a role with a content of null":           {Reshape: before(`{"choices":[{"index":0,"delta":{"role":"assistant","content":null}}]}`)},
+		"blanks alone are text":                   {Text: func(_, token int) string { return []string{" ", "\n", " x", "\t"}[token%4] }},
+		"headers with the first token":            {Headers: truth.HeadersAtToken, PrefillBase: 300 * ms},
+		"headers when the prefill begins":         {Headers: truth.HeadersAtStart, PrefillBase: 300 * ms, MaxRunning: 8},
+		"the finish in an event of its own":       {Usage: truth.UsageOnFinish, Text: sameLength},
+		"a first event of many tokens":            {Burst: func(_, token int) int { return max(1, 40-token) }},
+		"a second choice that ends 8 s before it": {Gap: every(100 * ms), Reshape: func(_, event int, d string) []string { return early2(d, event == 15) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := bed{script: s, args: oneCell("0", "2", "--max-output", "100", "--duration", "12s")}.measure(t)
+			c := w.valid()
+			w.exact(c)
+			if s.Reshape == nil {
+				w.sameEvents(c)
+			}
+			w.oneStamp(c)
+			if c.Requests.Failed > 0 || *c.CompletedRequests == 0 {
+				t.Errorf("%+v", *c.Requests)
+			}
+		})
+	}
+}
+
+// parts makes a list of one part of an event's text.
+func parts(data, from, to, kind string) string {
+	head, rest, ok := strings.Cut(data, from)
+	text, tail, closed := strings.Cut(rest, to)
+	if !ok || !closed {
+		return data
+	}
+	return head + `"delta":{"content":[{"type":"` + kind + `","` + kind + `":"` + text + `"}]},"logprobs"` + tail
+}
+
+// without takes the usage off an event.
+func without(data string, off bool) string {
+	if i := strings.Index(data, `,"usage":`); i >= 0 && off {
+		return data[:i] + "}"
+	}
+	return data
+}
+
+// early2 ends a second choice behind an event.
+func early2(data string, now bool) []string {
+	if !now {
+		return []string{data}
+	}
+	return []string{data, `{"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}`}
+}
+
+// Tokens of events without a count come with the next count.
+func TestFirstEventsWithoutACount(t *testing.T) {
+	w := bed{script: truth.Script{Reshape: func(_, event int, d string) []string { return []string{without(d, event%4 != 3)} }}}.measure(t)
+	c := w.valid()
+	near(t, "time between tokens", c.TimeBetweenTokens.P50, 20)
+	near(t, "TTFT", c.TTFT.Min, 5)
+	if d := *c.OutputTokens - w.owed(c).tokens; d < -6 || d > 6 {
+		t.Errorf("%v tokens, want %v or 3 more or less in each stream", *c.OutputTokens, w.owed(c).tokens)
+	}
+}
+
+// One event may be the whole answer: it has a time to first token, and no time between tokens.
+func TestAnAnswerInOneEvent(t *testing.T) {
+	w := bed{script: truth.Script{Gap: every(5 * ms), TokensPerEvent: 64}, args: oneCell("0", "2", "--max-output", "64", "--duration", "10s")}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	if c.TimeBetweenTokens != nil || c.PerRequestTokensPerSecond != nil || c.EventGap != nil {
+		t.Errorf("a time between tokens of %v, gaps of %v", c.TimeBetweenTokens, c.EventGap)
+	}
+}
+
+// A stream may begin in any way: what brings no text changes no time.
+func TestAnyBeginningGivesTheSameTimes(t *testing.T) {
+	check(t, 8, func(rt *rapid.T) {
+		channels := rapid.SliceOfN(rapid.SampledFrom([]string{wire.Content, wire.Reasoning, wire.Tool, truth.Hidden}), 4, 4).Draw(rt, "channels")
+		lengths := rapid.SliceOfN(rapid.IntRange(0, 12), 3, 3).Draw(rt, "lengths")
+		noise := rapid.SliceOfN(rapid.IntRange(0, len(silent)-1), 1, 30).Draw(rt, "silent")
+		s := truth.Script{
+			PrefillBase: time.Duration(rapid.IntRange(1, 200).Draw(rt, "prefill")) * ms,
+			RoleFirst:   rapid.Bool().Draw(rt, "role"), RoleEarly: time.Duration(rapid.IntRange(0, 150).Draw(rt, "early")) * ms,
+			Headers: truth.Headers(rapid.IntRange(0, 2).Draw(rt, "headers")),
+			Channel: func(req, token int) string {
+				for i, n := range lengths {
+					if token -= (n + req) % 13; token < 0 {
+						return channels[i]
+					}
+				}
+				return cmp.Or(map[string]string{truth.Hidden: wire.Content}[channels[3]], channels[3])
+			},
+			Reshape: func(req, event int, own string) []string {
+				if event > 5 {
+					return []string{own}
+				}
+				var list []string
+				for i := range (req + event) % 4 {
+					list = append(list, silent[noise[(req+event+i)%len(noise)]])
+				}
+				return append(list, own)
+			},
+		}
+		w := bed{script: s, args: oneCell("0", "6", "--max-output", "70")}.measure(t)
+		w.t = rt
+		c := w.cell(0, 6)
+		if c.Status != speedmatrix.StatusValid {
+			rt.Fatalf("%s: %s", c.Status, c.Reason)
+		}
+		w.verified()
+		w.oneStamp(c)
+		w.timed(c, w.owed(c))
 	})
 }

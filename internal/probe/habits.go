@@ -49,14 +49,17 @@ func (s *Server) learn(ctx context.Context, log *load.Log) error {
 	return nil
 }
 
-// countEvents gives the events with text, and those of them that carry a cumulative count.
+// countEvents gives the events with text, and those of them that carry a cumulative count: one that rises.
 func countEvents(log *load.Log) (texts, counted int) {
+	most := 0
 	for e := range log.Events() {
+		rises := e.Tokens > most
+		most = max(most, e.Tokens)
 		if e.Length == 0 || e.Continued {
 			continue
 		}
 		texts++
-		if e.Tokens >= 0 {
+		if rises {
 			counted++
 		}
 	}

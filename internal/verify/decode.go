@@ -132,20 +132,33 @@ func (m *measurement) timeBetweenTokens(wholeLife bool) []float64 {
 // tokens after the first.
 func (r *request) pace(chosen func(event) bool) (duration, after float64) {
 	var first, last int64
-	arrivals := 0
-	for _, e := range r.events {
+	begun := false
+	for _, e := range r.timed() {
 		if !chosen(e) || e.weight <= 0 && e.text == 0 {
 			continue
 		}
-		if arrivals == 0 {
-			first = e.at
-		} else {
+		if !begun {
+			first, begun = e.at, true
+		}
+		if e.at > first {
 			after += e.weight
 		}
 		last = e.at
-		arrivals++
 	}
 	return float64(last-first) / 1e9, after
+}
+
+// timed are the events that have a time of their own: of a request that ended not what was
+// counted after its last text.
+func (r *request) timed() []event {
+	end := len(r.events)
+	for end > 0 && r.events[end-1].text == 0 {
+		end--
+	}
+	if end == 0 || r.Class != string(speedmatrix.RequestCompleted) {
+		return r.events
+	}
+	return r.events[:end]
 }
 
 // gaps are the times between consecutive events with text of a request, both in the window, in ms.

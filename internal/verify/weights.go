@@ -42,9 +42,23 @@ func (c *checker) weigh(m *measurement) {
 	}
 }
 
-// countsAlong says whether events of the request carried cumulative counts.
+// countsAlong says whether events of the request carried cumulative counts. Those are
+// none that do not rise with at least half of the texts that bring one.
 func (r *request) countsAlong() bool {
-	return slices.ContainsFunc(r.events, func(e event) bool { return e.tokens >= 0 })
+	var largest int32
+	some, rising, still := false, 0, 0
+	for _, e := range r.events {
+		some = some || e.tokens >= 0
+		switch {
+		case e.text == 0 || e.tokens < 0:
+		case e.tokens > largest:
+			rising++
+		default:
+			still++
+		}
+		largest = max(largest, e.tokens)
+	}
+	return some && rising >= still
 }
 
 // finalUsage says whether the request finished and told its completion tokens.
