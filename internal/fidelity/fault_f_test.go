@@ -160,7 +160,7 @@ func TestLoadShape(t *testing.T) {
 			}}.measure(t)
 			w.is(w.cell(0, 2), speedmatrix.StatusValid)
 			w.failed(w.cell(0, 40), "40 of 40 requests failed (100 %)", words)
-			w.ended(7)
+			w.exited(7)
 		}
 	})
 }
@@ -288,7 +288,7 @@ func TestServersThatHangOrDie(t *testing.T) {
 	t.Run("F13 every stream hangs", func(t *testing.T) {
 		t.Parallel()
 		w := bed{script: truth.Script{Fail: ofCells(1, truth.Failure{Kind: truth.FailHang, After: 20})}, args: oneCell("0", "2,4")}.measure(t)
-		w.ended(7)
+		w.exited(7)
 		for _, n := range []int{2, 4} {
 			if c := w.failed(w.cell(0, n), "no token arrived in the window"); c.TTFT == nil || c.TTFT.N != n {
 				t.Errorf("%s: the times to first token are not kept: %+v", c.Key(), c.TTFT)
@@ -312,7 +312,7 @@ func TestServersThatHangOrDie(t *testing.T) {
 			b, died := dies(when)
 			b.args = oneCell("0", "2,4")
 			w := b.measure(t)
-			w.ended(7, "the server stopped answering: no connection to 127.0.0.1:8000")
+			w.exited(7, "the server stopped answering: no connection to 127.0.0.1:8000")
 			w.verified()
 			if after := w.run.FinishedAt.Sub(died()); after > 25*second {
 				t.Errorf("the run went on for %v without a server", after)
@@ -351,7 +351,7 @@ func TestServersThatHangOrDie(t *testing.T) {
 	t.Run("F14 a server that refuses every body ends the run at once", func(t *testing.T) {
 		t.Parallel()
 		w := bed{script: truth.Script{RejectFields: []string{"max_tokens"}}}.measure(t)
-		w.ended(4, "refuses a plain request (400 Bad Request: Unrecognized request argument supplied: max_tokens")
+		w.exited(4, "refuses a plain request (400 Bad Request: Unrecognized request argument supplied: max_tokens")
 		if n := len(w.account.Requests); n > 20 {
 			t.Errorf("%d requests were sent", n)
 		}

@@ -154,7 +154,7 @@ func TestPromptLengths(t *testing.T) {
 				t.Errorf("%d tokens of prompt and up to %d of output: %s", r.PromptTokens, r.MaxTokens, r.Class)
 			}
 		}
-		w.ended(0)
+		w.exited(0)
 	})
 }
 
@@ -236,7 +236,7 @@ func TestCaches(t *testing.T) {
 		if c.TTFTKind == speedmatrix.TTFTCold {
 			t.Errorf("the TTFT is called %s", c.TTFTKind)
 		}
-		w.ended(7, "1 of 3 cells failed")
+		w.exited(7, "1 of 3 cells failed")
 	})
 	t.Run("G06 streams never share a prompt", func(t *testing.T) {
 		t.Parallel()

@@ -83,7 +83,7 @@ func TestErrorsAndStatus(t *testing.T) {
 			if failed != sent || c.TTFT != nil || c.TotalTokensPerSecond != nil || c.OutputTokens != nil || c.FirstError != "upstream timed out (timeout, 504)" {
 				t.Errorf("%d of %d failed, TTFT %v, total %v, tokens %v, %q", failed, sent, c.TTFT, c.TotalTokensPerSecond, c.OutputTokens, c.FirstError)
 			}
-			w.ended(7, "1 of 1 cells failed")
+			w.exited(7, "1 of 1 cells failed")
 		}
 	})
 	t.Run("H02 tokens, then an error object", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestErrorsAndStatus(t *testing.T) {
 		if failed*2 < sent {
 			t.Errorf("%d of %d failed", failed, sent)
 		}
-		w.ended(7)
+		w.exited(7)
 	})
 	t.Run("H05 a stream that closes with nothing usable", func(t *testing.T) {
 		t.Parallel()
@@ -159,14 +159,14 @@ func TestErrorsAndStatus(t *testing.T) {
 		t.Parallel()
 		for _, x := range []struct{ nth, code int }{{1, 7}, {2, 7}, {20, 7}, {1 << 30, 0}} {
 			w := bed{script: truth.Script{StopAfter: short(10), Fail: ofCells(x.nth, truth.Failure{Kind: truth.FailStatus, Problem: upstream})}}.measure(t)
-			w.ended(x.code)
+			w.exited(x.code)
 			if failed := w.run.Cells[0].Status == speedmatrix.StatusFailed; failed != (x.code == 7) {
 				t.Errorf("one in %d fails: %s", x.nth, w.run.Cells[0].Status)
 			}
 		}
 		// Refused from the first request on: no document at all.
 		w := bed{script: truth.Script{Auth: "secret"}}.measure(t)
-		w.ended(4, "wants a valid key")
+		w.exited(4, "wants a valid key")
 		if w.run != nil {
 			t.Error("a run without a measurement was kept")
 		}
@@ -267,7 +267,7 @@ func TestTheServersOwnWordsAreKept(t *testing.T) {
 			if took := w.took(); took > 90*second {
 				t.Errorf("it took %v", took)
 			}
-			w.ended(7)
+			w.exited(7)
 		})
 	}
 }
@@ -317,13 +317,13 @@ func TestEndsOfStreams(t *testing.T) {
 		}}
 		b.change = func(env *cli.Env) { env.Args[1] = "https://" + local }
 		w := b.measure(t)
-		w.ended(4, "--insecure")
+		w.exited(4, "--insecure")
 		b.change = func(env *cli.Env) { env.Args[1] = "https://" + local; env.Args = append(env.Args, "--insecure") }
 		w = b.measure(t)
 		w.exact(w.valid())
 		b.change = nil
 		w = b.measure(t)
-		w.ended(3, "speaks HTTPS")
+		w.exited(3, "speaks HTTPS")
 	})
 }
 
@@ -351,7 +351,7 @@ func TestInterruptions(t *testing.T) {
 	t.Run("H10 an interrupted run is marked as such", func(t *testing.T) {
 		t.Parallel()
 		w := within(120, 1).measure(t)
-		w.ended(130)
+		w.exited(130)
 		if w.run.Ended != "interrupted by the user" {
 			t.Errorf("ended %q", w.run.Ended)
 		}
@@ -373,7 +373,7 @@ func TestInterruptions(t *testing.T) {
 	t.Run("H10 a second interrupt quits at once", func(t *testing.T) {
 		t.Parallel()
 		w := within(120, 2).measure(t)
-		w.ended(130, "ended at once")
+		w.exited(130, "ended at once")
 		for _, r := range w.account.Requests {
 			if ofCell(truth.Call{Body: &wire.Request{MaxTokens: r.MaxTokens}}) && r.Tokens > 125 {
 				t.Errorf("a request had %d tokens, and the interrupts came at 120", r.Tokens)
@@ -400,10 +400,10 @@ func TestAnyShareOfFailuresIsCounted(t *testing.T) {
 		failed, sent := w.failures(c)
 		if failed*100 > sent {
 			w.failed(c, shared(failed, sent))
-			w.ended(7)
+			w.exited(7)
 		} else {
 			w.is(c, speedmatrix.StatusValid)
-			w.ended(0)
+			w.exited(0)
 		}
 		if c.OutputTokens != nil {
 			w.exact(c)

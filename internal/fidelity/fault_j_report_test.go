@@ -144,7 +144,7 @@ func TestReportsOfEveryKindOfRun(t *testing.T) {
 		}
 		p := &tap{}
 		w := bed{args: oneCell("0", "1", "--out", dir), dial: p.dial, change: func(env *cli.Env) { env.Create = nil }}.measure(t)
-		w.ended(6, "exists")
+		w.exited(6, "exists")
 		if data, err := os.ReadFile(kept); err != nil || string(data) != "precious" {
 			t.Errorf("%q, %v", data, err)
 		}

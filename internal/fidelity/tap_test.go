@@ -115,8 +115,8 @@ func (w *world) is(c *speedmatrix.Cell, status speedmatrix.Status, reason ...str
 	w.verified()
 }
 
-// ended fails the test unless the program ended with that code and said those things on standard error.
-func (w *world) ended(code int, says ...string) {
+// exited fails the test unless the program ended with that code and said those things on standard error.
+func (w *world) exited(code int, says ...string) {
 	w.t.Helper()
 	if w.code != code {
 		w.t.Errorf("exit code %d, want %d\n%s%s", w.code, code, w.out.String(), w.errout.String())
