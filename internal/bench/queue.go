@@ -70,6 +70,8 @@ func queuedShare(e *Evidence, w window) *float64 {
 		switch {
 		case r.Row.FirstNS != nil:
 			until = *r.Row.FirstNS
+		case r.Row.Class == string(speedmatrix.RequestCompleted):
+			continue // its tokens had no text: when they came is not known
 		case r.Row.EndedNS != nil:
 			until = *r.Row.EndedNS
 		}

@@ -97,7 +97,7 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 	}
 	perByte, before := 0.0, 0.0
 	switch {
-	case r.Row.CompletionTokens != nil && r.Row.Class == string(speedmatrix.RequestCompleted) && length > 0:
+	case r.Row.Class == string(speedmatrix.RequestCompleted) && length > 0 && plausible(r.Row.CompletionTokens, list):
 		before = float64(hiddenReasoning(r))
 		perByte, source = (float64(*r.Row.CompletionTokens)-before)/float64(length), speedmatrix.TokensFinalUsage
 	case r.Row.WindowTokens != nil:
@@ -120,6 +120,17 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 		source = f.source
 	}
 	return list, source
+}
+
+// plausible says whether a usage is there and can be that of the texts: with fewer tokens than half of them it is none.
+func plausible(completion *int32, list []arrival) bool {
+	texts := 0
+	for i := range list {
+		if list[i].text {
+			texts++
+		}
+	}
+	return completion != nil && 2*int(*completion) >= texts
 }
 
 func lengthBetween(list []arrival, start, end int64) (length int64) {

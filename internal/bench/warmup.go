@@ -164,7 +164,7 @@ func (w *warming) habits(log *load.Log, q load.Quality) {
 			events++
 		}
 	}
-	if log.Usage.Completion > 0 && events > 0 {
+	if log.Usage.Completion > 0 && events > 0 && 2*log.Usage.Completion >= events {
 		w.out.TokensPerEvent = float64(log.Usage.Completion) / float64(events)
 	}
 	if q.EventReads > 0 {

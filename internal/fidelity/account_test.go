@@ -149,7 +149,11 @@ func (w *world) exact(c *speedmatrix.Cell) owed {
 	from, to := windowOf(c)
 	near(w.t, "output tokens", c.OutputTokens, o.tokens)
 	near(w.t, "total tok/s", c.TotalTokensPerSecond, o.tokens/float64(to-from)*1e9)
-	near(w.t, "prompt tokens", c.PromptTokens, middle(o.prompts))
+	if len(o.prompts) > 0 {
+		near(w.t, "prompt tokens", c.PromptTokens, middle(o.prompts))
+	} else {
+		unknown(w.t, "prompt tokens", c.PromptTokens)
+	}
 	near(w.t, "tokens per event", c.TokensPerEvent, o.tokens/float64(o.events))
 	w.timed(c, o)
 	return o

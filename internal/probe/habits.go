@@ -39,7 +39,7 @@ func (s *Server) learn(ctx context.Context, log *load.Log) error {
 	h.UsageEveryEvent = texts > 1 && counted == texts || texts > fewEvents && counted >= texts-1
 	h.FinalUsage = log.Usage.Completion >= 0
 	h.CachedTokens = log.Usage.Cached >= 0
-	if log.Class == speedmatrix.RequestCompleted && h.FinalUsage && texts > 0 {
+	if log.Class == speedmatrix.RequestCompleted && h.FinalUsage && texts > 0 && 2*log.Usage.Completion >= texts {
 		h.TokensPerEvent = float64(log.Usage.Completion) / float64(texts)
 	}
 	// Asked for in vain, these options only cost bytes.
@@ -49,9 +49,10 @@ func (s *Server) learn(ctx context.Context, log *load.Log) error {
 	return nil
 }
 
-// countEvents gives the events with text, and those of them that carry a cumulative count: one that rises.
+// countEvents gives the events with text, and those of them that carry a cumulative count. Counts that rise with fewer
+// than half of the texts are none.
 func countEvents(log *load.Log) (texts, counted int) {
-	most := 0
+	most, rose := 0, 0
 	for e := range log.Events() {
 		rises := e.Tokens > most
 		most = max(most, e.Tokens)
@@ -59,9 +60,15 @@ func countEvents(log *load.Log) (texts, counted int) {
 			continue
 		}
 		texts++
-		if rises {
+		if e.Tokens >= 0 {
 			counted++
 		}
+		if rises {
+			rose++
+		}
+	}
+	if 2*rose < counted {
+		return texts, 0
 	}
 	return texts, counted
 }

@@ -285,6 +285,9 @@ func (m *measurement) queuedShare() *float64 {
 		if !ok {
 			until = r.endedBy(m.to)
 		}
+		if !ok && r.Class == string(speedmatrix.RequestCompleted) {
+			continue // tokens without text: when they came is not known
+		}
 		// Seconds since the window's start: an instant in ns is too large for a float64.
 		from := float64(*r.WrittenNS-m.from)/1e9 + patience
 		to := float64(until-m.from) / 1e9

@@ -61,9 +61,16 @@ func (r *request) countsAlong() bool {
 	return some && rising >= still
 }
 
-// finalUsage says whether the request finished and told its completion tokens.
+// finalUsage says whether the request finished and told its completion tokens, which
+// are none where they are fewer than half of its texts.
 func (r *request) finalUsage() bool {
-	return r.Class == string(speedmatrix.RequestCompleted) && r.CompletionTokens != nil
+	texts := int32(0)
+	for _, e := range r.events {
+		if e.text > 0 {
+			texts++
+		}
+	}
+	return r.Class == string(speedmatrix.RequestCompleted) && r.CompletionTokens != nil && *r.CompletionTokens >= (texts+1)/2
 }
 
 // hidden is how many tokens of the usage are reasoning without text.
