@@ -73,165 +73,183 @@ func shared(failed, sent int) string {
 }
 
 func TestErrorsAndStatus(t *testing.T) {
-	t.Run("H01 an error inside a 200 stream before any token", func(t *testing.T) {
-		t.Parallel()
-		for _, done := range []bool{true, false} {
-			w := bed{script: truth.Script{RoleFirst: true, Fail: ofCells(1, truth.Failure{Kind: truth.FailEvent, Problem: upstream, Done: done})}}.measure(t)
-			c := w.cell(0, 2)
-			failed, sent := w.failures(c)
-			w.failed(c, shared(failed, sent), "upstream timed out")
-			if failed != sent || c.TTFT != nil || c.TotalTokensPerSecond != nil || c.OutputTokens != nil || c.FirstError != "upstream timed out (timeout, 504)" {
-				t.Errorf("%d of %d failed, TTFT %v, total %v, tokens %v, %q", failed, sent, c.TTFT, c.TotalTokensPerSecond, c.OutputTokens, c.FirstError)
-			}
-			w.exited(7, "1 of 1 cells failed")
-		}
-	})
-	t.Run("H02 tokens, then an error object", func(t *testing.T) {
-		t.Parallel()
-		w := bed{script: truth.Script{StopAfter: short(50), Fail: ofCells(3, truth.Failure{Kind: truth.FailEvent, After: 20, Problem: upstream})}}.measure(t)
+	t.Run("H01 an error inside a 200 stream before any token", caseH01AnErrorInsideA200StreamBeforeAnyToken)
+	t.Run("H02 tokens, then an error object", caseH02TokensThenAnErrorObject)
+	t.Run("H04 an option that breaks most requests is not forced", caseH04AnOptionThatBreaksMostRequestsIsNotForced)
+	t.Run("H04 971 of 1,542 fail and the rest looks fine", caseH04971Of1542FailAndTheRestLooksFine)
+	t.Run("H05 a stream that closes with nothing usable", caseH05AStreamThatClosesWithNothingUsable)
+	t.Run("H08 many or all requests fail", caseH08ManyOrAllRequestsFail)
+	t.Run("H11 thinking takes all tokens", caseH11ThinkingTakesAllTokens)
+	t.Run("H13 one stream dies before the window", caseH13OneStreamDiesBeforeTheWindow)
+	t.Run("H14 the end mark is no text", caseH14TheEndMarkIsNoText)
+}
+
+func caseH01AnErrorInsideA200StreamBeforeAnyToken(t *testing.T) {
+	t.Parallel()
+	for _, done := range []bool{true, false} {
+		w := bed{script: truth.Script{RoleFirst: true, Fail: ofCells(1, truth.Failure{Kind: truth.FailEvent, Problem: upstream, Done: done})}}.measure(t)
 		c := w.cell(0, 2)
 		failed, sent := w.failures(c)
 		w.failed(c, shared(failed, sent), "upstream timed out")
-		w.exact(c) // what came until then is kept, and is the truth
-		if failed < 3 || c.Attempts != 2 || c.Status.ShowsSpeed() {
-			t.Errorf("%d of %d failed, %d attempts", failed, sent, c.Attempts)
+		if failed != sent || c.TTFT != nil || c.TotalTokensPerSecond != nil || c.OutputTokens != nil || c.FirstError != "upstream timed out (timeout, 504)" {
+			t.Errorf("%d of %d failed, TTFT %v, total %v, tokens %v, %q", failed, sent, c.TTFT, c.TotalTokensPerSecond, c.OutputTokens, c.FirstError)
 		}
-		// Up to one in a hundred: the cell stands, and says so.
-		w = bed{script: truth.Script{StopAfter: short(4), Fail: ofCells(150, truth.Failure{Kind: truth.FailEvent, After: 2, Problem: upstream})}, args: oneCell("0", "4")}.measure(t)
-		c = w.valid("failed requests")
-		w.exact(c)
-		if failed, sent := w.failures(c); failed < 1 || failed*100 > sent {
-			t.Errorf("%d of %d failed", failed, sent)
-		}
-	})
-	t.Run("H04 an option that breaks most requests is not forced", func(t *testing.T) {
-		t.Parallel()
-		s := truth.Script{RejectFields: []string{"ignore_eos"}, StopAfter: short(80)}
-		w := bed{script: s}.measure(t)
-		w.exact(w.valid())
-		for _, list := range w.answers("decode-0-x2") {
-			for _, a := range list {
-				if _, sent := a.served.Fields["ignore_eos"]; sent {
-					t.Fatal("a request of the cell carries the option that the server refused")
-				}
+		w.exited(7, "1 of 1 cells failed")
+	}
+}
+
+func caseH02TokensThenAnErrorObject(t *testing.T) {
+	t.Parallel()
+	w := bed{script: truth.Script{StopAfter: short(50), Fail: ofCells(3, truth.Failure{Kind: truth.FailEvent, After: 20, Problem: upstream})}}.measure(t)
+	c := w.cell(0, 2)
+	failed, sent := w.failures(c)
+	w.failed(c, shared(failed, sent), "upstream timed out")
+	w.exact(c) // what came until then is kept, and is the truth
+	if failed < 3 || c.Attempts != 2 || c.Status.ShowsSpeed() {
+		t.Errorf("%d of %d failed, %d attempts", failed, sent, c.Attempts)
+	}
+	// Up to one in a hundred: the cell stands, and says so.
+	w = bed{script: truth.Script{StopAfter: short(4), Fail: ofCells(150, truth.Failure{Kind: truth.FailEvent, After: 2, Problem: upstream})}, args: oneCell("0", "4")}.measure(t)
+	c = w.valid("failed requests")
+	w.exact(c)
+	if failed, sent := w.failures(c); failed < 1 || failed*100 > sent {
+		t.Errorf("%d of %d failed", failed, sent)
+	}
+}
+
+func caseH04AnOptionThatBreaksMostRequestsIsNotForced(t *testing.T) {
+	t.Parallel()
+	s := truth.Script{RejectFields: []string{"ignore_eos"}, StopAfter: short(80)}
+	w := bed{script: s}.measure(t)
+	w.exact(w.valid())
+	for _, list := range w.answers("decode-0-x2") {
+		for _, a := range list {
+			if _, sent := a.served.Fields["ignore_eos"]; sent {
+				t.Fatal("a request of the cell carries the option that the server refused")
 			}
 		}
-		if w.warning("option_refused") == "" {
-			t.Error("nothing says that the option was left out")
+	}
+	if w.warning("option_refused") == "" {
+		t.Error("nothing says that the option was left out")
+	}
+}
+
+func caseH04971Of1542FailAndTheRestLooksFine(t *testing.T) {
+	t.Parallel()
+	bad := truth.Failure{Kind: truth.FailEvent, After: 1, Problem: &wire.Problem{Status: 500, Message: "unexpected tokens remaining in message header"}}
+	calls := 0
+	var mu sync.Mutex
+	w := bed{script: truth.Script{StopAfter: short(20), Fail: func(c truth.Call) *truth.Failure {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; !ofCell(c) || calls*971%1542 < 1542-971 {
+			return nil
 		}
-	})
-	t.Run("H04 971 of 1,542 fail and the rest looks fine", func(t *testing.T) {
-		t.Parallel()
-		bad := truth.Failure{Kind: truth.FailEvent, After: 1, Problem: &wire.Problem{Status: 500, Message: "unexpected tokens remaining in message header"}}
-		calls := 0
-		var mu sync.Mutex
-		w := bed{script: truth.Script{StopAfter: short(20), Fail: func(c truth.Call) *truth.Failure {
-			mu.Lock()
-			defer mu.Unlock()
-			if calls++; !ofCell(c) || calls*971%1542 < 1542-971 {
-				return nil
-			}
-			return &bad
-		}}, args: oneCell("0", "4")}.measure(t)
-		c := w.cell(0, 4)
-		failed, sent := w.failures(c)
-		w.failed(c, shared(failed, sent), bad.Problem.Message)
-		if failed*2 < sent {
-			t.Errorf("%d of %d failed", failed, sent)
-		}
-		w.exited(7)
-	})
-	t.Run("H05 a stream that closes with nothing usable", func(t *testing.T) {
-		t.Parallel()
-		for _, f := range []truth.Failure{{Kind: truth.FailEnd}, {Kind: truth.FailEnd, Done: true}, {Kind: truth.FailDrop}, {Kind: truth.FailEnd, Torn: true}, {Kind: truth.FailReset}} {
-			for _, role := range []bool{false, true} {
-				w := bed{script: truth.Script{RoleFirst: role, RoleEarly: 2 * ms, Fail: ofCells(1, f)}}.measure(t)
-				c := w.cell(0, 2)
-				failed, sent := w.failures(c)
-				w.failed(c, shared(failed, sent))
-				if c.TTFT != nil || c.CompletedRequests != nil && *c.CompletedRequests > 0 {
-					t.Errorf("%+v: TTFT %v, completed %v", f, c.TTFT, *c.CompletedRequests)
-				}
-			}
-		}
-	})
-	t.Run("H08 many or all requests fail", func(t *testing.T) {
-		t.Parallel()
-		for _, x := range []struct{ nth, code int }{{1, 7}, {2, 7}, {20, 7}, {1 << 30, 0}} {
-			w := bed{script: truth.Script{StopAfter: short(10), Fail: ofCells(x.nth, truth.Failure{Kind: truth.FailStatus, Problem: upstream})}}.measure(t)
-			w.exited(x.code)
-			if failed := w.run.Cells[0].Status == speedmatrix.StatusFailed; failed != (x.code == 7) {
-				t.Errorf("one in %d fails: %s", x.nth, w.run.Cells[0].Status)
-			}
-		}
-		// Refused from the first request on: no document at all.
-		w := bed{script: truth.Script{Auth: "secret"}}.measure(t)
-		w.exited(4, "wants a valid key")
-		if w.run != nil {
-			t.Error("a run without a measurement was kept")
-		}
-	})
-	t.Run("H11 thinking takes all tokens", func(t *testing.T) {
-		t.Parallel()
-		w := bed{script: truth.Script{Channel: func(int, int) string { return wire.Reasoning }, ReasoningTokens: true},
-			args: oneCell("0", "2", "--max-output", "2100")}.measure(t)
-		c := w.valid()
-		w.exact(c)
-		near(t, "total tok/s", c.TotalTokensPerSecond, 100)
-		if c.VisibleTTFT != nil {
-			t.Errorf("a visible token after %+v, though there was none", c.VisibleTTFT)
-		}
-		for _, e := range w.store.events[c.Key()] {
-			if e.Channel != "reasoning" {
-				t.Fatalf("an event of the %s", e.Channel)
-			}
-		}
-	})
-	t.Run("H13 one stream dies before the window", func(t *testing.T) {
-		t.Parallel()
-		for _, kind := range []truth.FailureKind{truth.FailEvent, truth.FailReset, truth.FailDrop} {
-			last := time.Duration(0)
-			var mu sync.Mutex
-			w := bed{script: truth.Script{PrefillBase: 700 * ms, Fail: func(c truth.Call) *truth.Failure {
-				mu.Lock()
-				defer mu.Unlock()
-				launched := ofCell(c) && c.At-last == 50*time.Microsecond // the second of a launch
-				last = c.At
-				if !launched {
-					return nil
-				}
-				return &truth.Failure{Kind: kind, After: 3, Problem: upstream}
-			}}}.measure(t)
+		return &bad
+	}}, args: oneCell("0", "4")}.measure(t)
+	c := w.cell(0, 4)
+	failed, sent := w.failures(c)
+	w.failed(c, shared(failed, sent), bad.Problem.Message)
+	if failed*2 < sent {
+		t.Errorf("%d of %d failed", failed, sent)
+	}
+	w.exited(7)
+}
+
+func caseH05AStreamThatClosesWithNothingUsable(t *testing.T) {
+	t.Parallel()
+	for _, f := range []truth.Failure{{Kind: truth.FailEnd}, {Kind: truth.FailEnd, Done: true}, {Kind: truth.FailDrop}, {Kind: truth.FailEnd, Torn: true}, {Kind: truth.FailReset}} {
+		for _, role := range []bool{false, true} {
+			w := bed{script: truth.Script{RoleFirst: role, RoleEarly: 2 * ms, Fail: ofCells(1, f)}}.measure(t)
 			c := w.cell(0, 2)
 			failed, sent := w.failures(c)
 			w.failed(c, shared(failed, sent))
-			w.exact(c)
-			if failed != 1 || sent != 3 || c.FirstError == "" {
-				t.Errorf("%d of %d failed: %q", failed, sent, c.FirstError)
-			}
-			if m := report.Build(w.run).Measurements[0]; m.ShowsSpeed || strings.ContainsAny(m.Total, "0123456789") {
-				t.Errorf("the table shows %q", m.Total)
+			if c.TTFT != nil || c.CompletedRequests != nil && *c.CompletedRequests > 0 {
+				t.Errorf("%+v: TTFT %v, completed %v", f, c.TTFT, *c.CompletedRequests)
 			}
 		}
-	})
-	t.Run("H14 the end mark is no text", func(t *testing.T) {
-		t.Parallel()
-		for _, f := range []truth.Framing{{}, {NoBlank: true}, {Ending: "\r\n"}, {NoFinalBlank: true}, {NoFinalEnding: true}} {
-			w := bed{script: truth.Script{Framing: f, StopAfter: short(40)}, args: oneCell("0", "2", "--api", "completions")}.measure(t)
-			c := w.valid()
-			w.exact(c)
-			if strings.Contains(c.TextSample, "DONE") {
-				t.Errorf("the model wrote %q", c.TextSample)
+	}
+}
+
+func caseH08ManyOrAllRequestsFail(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ nth, code int }{{1, 7}, {2, 7}, {20, 7}, {1 << 30, 0}} {
+		w := bed{script: truth.Script{StopAfter: short(10), Fail: ofCells(x.nth, truth.Failure{Kind: truth.FailStatus, Problem: upstream})}}.measure(t)
+		w.exited(x.code)
+		if failed := w.run.Cells[0].Status == speedmatrix.StatusFailed; failed != (x.code == 7) {
+			t.Errorf("one in %d fails: %s", x.nth, w.run.Cells[0].Status)
+		}
+	}
+	// Refused from the first request on: no document at all.
+	w := bed{script: truth.Script{Auth: "secret"}}.measure(t)
+	w.exited(4, "wants a valid key")
+	if w.run != nil {
+		t.Error("a run without a measurement was kept")
+	}
+}
+
+func caseH11ThinkingTakesAllTokens(t *testing.T) {
+	t.Parallel()
+	w := bed{script: truth.Script{Channel: func(int, int) string { return wire.Reasoning }, ReasoningTokens: true},
+		args: oneCell("0", "2", "--max-output", "2100")}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	near(t, "total tok/s", c.TotalTokensPerSecond, 100)
+	if c.VisibleTTFT != nil {
+		t.Errorf("a visible token after %+v, though there was none", c.VisibleTTFT)
+	}
+	for _, e := range w.store.events[c.Key()] {
+		if e.Channel != "reasoning" {
+			t.Fatalf("an event of the %s", e.Channel)
+		}
+	}
+}
+
+func caseH13OneStreamDiesBeforeTheWindow(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []truth.FailureKind{truth.FailEvent, truth.FailReset, truth.FailDrop} {
+		last := time.Duration(0)
+		var mu sync.Mutex
+		w := bed{script: truth.Script{PrefillBase: 700 * ms, Fail: func(c truth.Call) *truth.Failure {
+			mu.Lock()
+			defer mu.Unlock()
+			launched := ofCell(c) && c.At-last == 50*time.Microsecond // the second of a launch
+			last = c.At
+			if !launched {
+				return nil
 			}
-			for _, list := range w.answers(c.Key()) {
-				for _, a := range list {
-					if n := len(w.events(c.Key(), a.row.Request)); a.row.Class == string(speedmatrix.RequestCompleted) && n != 40 {
-						t.Fatalf("%d events, want 40", n)
-					}
+			return &truth.Failure{Kind: kind, After: 3, Problem: upstream}
+		}}}.measure(t)
+		c := w.cell(0, 2)
+		failed, sent := w.failures(c)
+		w.failed(c, shared(failed, sent))
+		w.exact(c)
+		if failed != 1 || sent != 3 || c.FirstError == "" {
+			t.Errorf("%d of %d failed: %q", failed, sent, c.FirstError)
+		}
+		if m := report.Build(w.run).Measurements[0]; m.ShowsSpeed || strings.ContainsAny(m.Total, "0123456789") {
+			t.Errorf("the table shows %q", m.Total)
+		}
+	}
+}
+
+func caseH14TheEndMarkIsNoText(t *testing.T) {
+	t.Parallel()
+	for _, f := range []truth.Framing{{}, {NoBlank: true}, {Ending: "\r\n"}, {NoFinalBlank: true}, {NoFinalEnding: true}} {
+		w := bed{script: truth.Script{Framing: f, StopAfter: short(40)}, args: oneCell("0", "2", "--api", "completions")}.measure(t)
+		c := w.valid()
+		w.exact(c)
+		if strings.Contains(c.TextSample, "DONE") {
+			t.Errorf("the model wrote %q", c.TextSample)
+		}
+		for _, list := range w.answers(c.Key()) {
+			for _, a := range list {
+				if n := len(w.events(c.Key(), a.row.Request)); a.row.Class == string(speedmatrix.RequestCompleted) && n != 40 {
+					t.Fatalf("%d events, want 40", n)
 				}
 			}
 		}
-	})
+	}
 }
 
 func TestTheServersOwnWordsAreKept(t *testing.T) {
@@ -274,57 +292,65 @@ func TestTheServersOwnWordsAreKept(t *testing.T) {
 
 // The ways a stream may end that are no failure, and those that are.
 func TestEndsOfStreams(t *testing.T) {
-	t.Run("H05 finish reasons of all kinds complete a request", func(t *testing.T) {
-		t.Parallel()
-		for _, reason := range []string{"content_filter", "tool_calls", "length", "eos_token", "null"} {
-			w := bed{script: truth.Script{StopAfter: short(60), Finish: reason}}.measure(t)
-			c := w.valid()
-			w.exact(c)
-			if failed, sent := w.failures(c); failed > 0 || sent < 6 {
-				t.Errorf("%s: %d of %d failed", reason, failed, sent)
-			}
-		}
-	})
-	t.Run("H02 streams that break in the middle of an event", func(t *testing.T) {
-		t.Parallel()
-		for _, f := range []truth.Failure{
-			{Kind: truth.FailReset, After: 20, Torn: true}, {Kind: truth.FailDrop, After: 20, Torn: true}, {Kind: truth.FailEnd, After: 20, Torn: true},
-			{Kind: truth.FailEnd, After: 20}, {Kind: truth.FailDrop, After: 1},
-		} {
-			w := bed{script: truth.Script{StopAfter: short(50), Fail: ofCells(4, f)}}.measure(t)
-			c := w.cell(0, 2)
-			failed, sent := w.failures(c)
-			w.failed(c, shared(failed, sent))
-			w.exact(c)
-			if f.Kind == truth.FailEnd && !strings.Contains(c.FirstError, "without a finish reason") {
-				t.Errorf("%+v: %q", f, c.FirstError)
-			}
-		}
-	})
-	t.Run("H05 an end mark without a finish reason completes", func(t *testing.T) {
-		t.Parallel()
-		w := bed{script: truth.Script{StopAfter: short(50), Fail: ofCells(2, truth.Failure{Kind: truth.FailEnd, After: 30, Done: true})}}.measure(t)
+	t.Run("H05 finish reasons of all kinds complete a request", caseH05FinishReasonsOfAllKindsCompleteARequest)
+	t.Run("H02 streams that break in the middle of an event", caseH02StreamsThatBreakInTheMiddleOfAnEvent)
+	t.Run("H05 an end mark without a finish reason completes", caseH05AnEndMarkWithoutAFinishReasonCompletes)
+	t.Run("H08 a certificate that nobody vouches for", caseH08ACertificateThatNobodyVouchesFor)
+}
+
+func caseH05FinishReasonsOfAllKindsCompleteARequest(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{"content_filter", "tool_calls", "length", "eos_token", "null"} {
+		w := bed{script: truth.Script{StopAfter: short(60), Finish: reason}}.measure(t)
 		c := w.valid()
-		if n := c.Requests; n.Failed != 0 || n.Completed < 8 {
-			t.Errorf("%+v", *n)
+		w.exact(c)
+		if failed, sent := w.failures(c); failed > 0 || sent < 6 {
+			t.Errorf("%s: %d of %d failed", reason, failed, sent)
 		}
-	})
-	t.Run("H08 a certificate that nobody vouches for", func(t *testing.T) {
-		t.Parallel()
-		certificate := ownCertificate(t)
-		b := bed{wrap: func(l net.Listener) net.Listener {
-			return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate}})
-		}}
-		b.change = func(env *cli.Env) { env.Args[1] = "https://" + local }
-		w := b.measure(t)
-		w.exited(4, "--insecure")
-		b.change = func(env *cli.Env) { env.Args[1] = "https://" + local; env.Args = append(env.Args, "--insecure") }
-		w = b.measure(t)
-		w.exact(w.valid())
-		b.change = nil
-		w = b.measure(t)
-		w.exited(3, "speaks HTTPS")
-	})
+	}
+}
+
+func caseH02StreamsThatBreakInTheMiddleOfAnEvent(t *testing.T) {
+	t.Parallel()
+	for _, f := range []truth.Failure{
+		{Kind: truth.FailReset, After: 20, Torn: true}, {Kind: truth.FailDrop, After: 20, Torn: true}, {Kind: truth.FailEnd, After: 20, Torn: true},
+		{Kind: truth.FailEnd, After: 20}, {Kind: truth.FailDrop, After: 1},
+	} {
+		w := bed{script: truth.Script{StopAfter: short(50), Fail: ofCells(4, f)}}.measure(t)
+		c := w.cell(0, 2)
+		failed, sent := w.failures(c)
+		w.failed(c, shared(failed, sent))
+		w.exact(c)
+		if f.Kind == truth.FailEnd && !strings.Contains(c.FirstError, "without a finish reason") {
+			t.Errorf("%+v: %q", f, c.FirstError)
+		}
+	}
+}
+
+func caseH05AnEndMarkWithoutAFinishReasonCompletes(t *testing.T) {
+	t.Parallel()
+	w := bed{script: truth.Script{StopAfter: short(50), Fail: ofCells(2, truth.Failure{Kind: truth.FailEnd, After: 30, Done: true})}}.measure(t)
+	c := w.valid()
+	if n := c.Requests; n.Failed != 0 || n.Completed < 8 {
+		t.Errorf("%+v", *n)
+	}
+}
+
+func caseH08ACertificateThatNobodyVouchesFor(t *testing.T) {
+	t.Parallel()
+	certificate := ownCertificate(t)
+	b := bed{wrap: func(l net.Listener) net.Listener {
+		return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	}}
+	b.change = func(env *cli.Env) { env.Args[1] = "https://" + local }
+	w := b.measure(t)
+	w.exited(4, "--insecure")
+	b.change = func(env *cli.Env) { env.Args[1] = "https://" + local; env.Args = append(env.Args, "--insecure") }
+	w = b.measure(t)
+	w.exact(w.valid())
+	b.change = nil
+	w = b.measure(t)
+	w.exited(3, "speaks HTTPS")
 }
 
 func TestInterruptions(t *testing.T) {

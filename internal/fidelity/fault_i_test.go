@@ -87,123 +87,137 @@ func always(int) bool { return true }
 
 func TestLoopedOutput(t *testing.T) {
 	cycle := unlike(1, 120)
-	t.Run("I02 a loop that makes the server faster gives no speed", func(t *testing.T) {
-		t.Parallel()
-		for _, channel := range []string{wire.Content, wire.Reasoning} {
-			l := &late{loops: always, text: circling(cycle, 40), prefix: 60}
-			s := l.script()
-			s.Channel = func(int, int) string { return channel }
-			w := bed{script: s}.measure(t)
-			c := w.cell(0, 2)
-			w.is(c, speedmatrix.StatusLooped, "2 of 2 streams repeated the same text")
-			if c.Attempts != 3 || len(c.Loops) == 0 || c.Loops[0].PeriodChars != 120 || c.Loops[0].Channel != channel {
-				t.Errorf("%d attempts, %+v", c.Attempts, c.Loops)
-			}
-			if m := report.Build(w.run).Measurements[0]; m.ShowsSpeed || strings.ContainsAny(m.Total, "0123456789") {
-				t.Errorf("the table shows %q", m.Total)
-			}
-		}
-	})
-	t.Run("I02 a loop that another prompt's end ends", func(t *testing.T) {
-		t.Parallel()
-		l := &late{loops: func(nth int) bool { return nth < 2 }, text: circling(cycle, 40), prefix: 60}
-		w := bed{script: l.script()}.measure(t)
-		c := w.valid("loops")
-		w.exact(c)
-		near(t, "total tok/s", c.TotalTokensPerSecond, 100)
-		if c.Attempts != 2 {
-			t.Errorf("%d attempts", c.Attempts)
-		}
-	})
-	t.Run("I02 a loop in the ramp restarts its stream alone", func(t *testing.T) {
-		t.Parallel()
-		// The second stream begins 10 s after the first, which loops meanwhile.
-		l := &late{loops: func(nth int) bool { return nth == 0 }, text: circling(cycle, 40)}
+	t.Run("I02 a loop that makes the server faster gives no speed", func(t *testing.T) { caseI02ALoopThatMakesTheServerFasterGivesNoSpeed(t, cycle) })
+	t.Run("I02 a loop that another prompt's end ends", func(t *testing.T) { caseI02ALoopThatAnotherPromptsEndEnds(t, cycle) })
+	t.Run("I02 a loop in the ramp restarts its stream alone", func(t *testing.T) { caseI02ALoopInTheRampRestartsItsStreamAlone(t, cycle) })
+	t.Run("I02 one stream of eight", func(t *testing.T) { caseI02OneStreamOfEight(t, cycle) })
+	t.Run("I03 what is a loop, in pieces of any size", caseI03WhatIsALoopInPiecesOfAnySize)
+	t.Run("I03 the same by way of the stream", caseI03TheSameByWayOfTheStream)
+	t.Run("I05 prompts are natural text", caseI05PromptsAreNaturalText)
+}
+
+func caseI02ALoopThatMakesTheServerFasterGivesNoSpeed(t *testing.T, cycle string) {
+	t.Parallel()
+	for _, channel := range []string{wire.Content, wire.Reasoning} {
+		l := &late{loops: always, text: circling(cycle, 40), prefix: 60}
 		s := l.script()
-		inner := s.Fail
-		s.Stall = func(req, token int) time.Duration {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if nth, ok := l.cells[req]; ok && nth == 1 && token == 0 {
-				return 10 * second
-			}
-			return 0
-		}
-		s.Fail = inner
+		s.Channel = func(int, int) string { return channel }
 		w := bed{script: s}.measure(t)
-		c := w.valid()
-		w.exact(c)
-		if c.Attempts != 1 || c.Requests.Sent != 3 || len(c.Loops) != 1 {
-			t.Errorf("%d attempts, %+v, %+v", c.Attempts, *c.Requests, c.Loops)
+		c := w.cell(0, 2)
+		w.is(c, speedmatrix.StatusLooped, "2 of 2 streams repeated the same text")
+		if c.Attempts != 3 || len(c.Loops) == 0 || c.Loops[0].PeriodChars != 120 || c.Loops[0].Channel != channel {
+			t.Errorf("%d attempts, %+v", c.Attempts, c.Loops)
 		}
-	})
-	t.Run("I02 one stream of eight", func(t *testing.T) {
-		t.Parallel()
-		l := &late{loops: func(nth int) bool { return nth%8 == 3 }, text: circling(cycle, 40), prefix: 60}
-		w := bed{script: l.script(), args: oneCell("0", "8")}.measure(t)
-		c := w.valid("loops")
-		w.exact(c)
-	})
-	t.Run("I03 what is a loop, in pieces of any size", func(t *testing.T) {
-		t.Parallel()
+		if m := report.Build(w.run).Measurements[0]; m.ShowsSpeed || strings.ContainsAny(m.Total, "0123456789") {
+			t.Errorf("the table shows %q", m.Total)
+		}
+	}
+}
+
+func caseI02ALoopThatAnotherPromptsEndEnds(t *testing.T, cycle string) {
+	t.Parallel()
+	l := &late{loops: func(nth int) bool { return nth < 2 }, text: circling(cycle, 40), prefix: 60}
+	w := bed{script: l.script()}.measure(t)
+	c := w.valid("loops")
+	w.exact(c)
+	near(t, "total tok/s", c.TotalTokensPerSecond, 100)
+	if c.Attempts != 2 {
+		t.Errorf("%d attempts", c.Attempts)
+	}
+}
+
+func caseI02ALoopInTheRampRestartsItsStreamAlone(t *testing.T, cycle string) {
+	t.Parallel()
+	// The second stream begins 10 s after the first, which loops meanwhile.
+	l := &late{loops: func(nth int) bool { return nth == 0 }, text: circling(cycle, 40)}
+	s := l.script()
+	inner := s.Fail
+	s.Stall = func(req, token int) time.Duration {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if nth, ok := l.cells[req]; ok && nth == 1 && token == 0 {
+			return 10 * second
+		}
+		return 0
+	}
+	s.Fail = inner
+	w := bed{script: s}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	if c.Attempts != 1 || c.Requests.Sent != 3 || len(c.Loops) != 1 {
+		t.Errorf("%d attempts, %+v, %+v", c.Attempts, *c.Requests, c.Loops)
+	}
+}
+
+func caseI02OneStreamOfEight(t *testing.T, cycle string) {
+	t.Parallel()
+	l := &late{loops: func(nth int) bool { return nth%8 == 3 }, text: circling(cycle, 40), prefix: 60}
+	w := bed{script: l.script(), args: oneCell("0", "8")}.measure(t)
+	c := w.valid("loops")
+	w.exact(c)
+}
+
+func caseI03WhatIsALoopInPiecesOfAnySize(t *testing.T) {
+	t.Parallel()
+	for _, x := range turns() {
+		for _, size := range []int{1, 7, 256, 901, 1 << 20} {
+			finding, found := look(x.text, slices.Repeat([]int{size}, 1+len(x.text)/size))
+			if found != (x.period > 0) || found && finding.PeriodChars != x.period {
+				t.Errorf("%s in pieces of %d: %v, period %d", x.name, size, found, finding.PeriodChars)
+			}
+		}
+	}
+}
+
+func caseI03TheSameByWayOfTheStream(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 7, 33} {
 		for _, x := range turns() {
-			for _, size := range []int{1, 7, 256, 901, 1 << 20} {
-				finding, found := look(x.text, slices.Repeat([]int{size}, 1+len(x.text)/size))
-				if found != (x.period > 0) || found && finding.PeriodChars != x.period {
-					t.Errorf("%s in pieces of %d: %v, period %d", x.name, size, found, finding.PeriodChars)
+			if n := utf8.RuneCountInString(x.text); n > 8000 || n/size > 500 {
+				continue
+			}
+			pieces := cutRunes(x.text, size)
+			l := &late{loops: always, text: func(req, token int) string {
+				if token < 60 || token-60 >= len(pieces) {
+					return unlike(req*10_000+token, 9) + "|"
 				}
+				return pieces[token-60]
+			}}
+			w := bed{script: l.script(), args: oneCell("0", "1", "--duration", "10s")}.measure(t)
+			if c := w.cell(0, 1); (c.Status == speedmatrix.StatusLooped) != (x.period > 0) {
+				t.Errorf("%s in pieces of %d: %s: %s", x.name, size, c.Status, c.Reason)
 			}
 		}
-	})
-	t.Run("I03 the same by way of the stream", func(t *testing.T) {
-		t.Parallel()
-		for _, size := range []int{1, 7, 33} {
-			for _, x := range turns() {
-				if n := utf8.RuneCountInString(x.text); n > 8000 || n/size > 500 {
-					continue
-				}
-				pieces := cutRunes(x.text, size)
-				l := &late{loops: always, text: func(req, token int) string {
-					if token < 60 || token-60 >= len(pieces) {
-						return unlike(req*10_000+token, 9) + "|"
-					}
-					return pieces[token-60]
-				}}
-				w := bed{script: l.script(), args: oneCell("0", "1", "--duration", "10s")}.measure(t)
-				if c := w.cell(0, 1); (c.Status == speedmatrix.StatusLooped) != (x.period > 0) {
-					t.Errorf("%s in pieces of %d: %s: %s", x.name, size, c.Status, c.Reason)
-				}
-			}
+	}
+}
+
+func caseI05PromptsAreNaturalText(t *testing.T) {
+	t.Parallel()
+	s := cached()
+	s.KeepPrompts = true
+	b := bed{script: s, args: oneCell("8K", "2")}
+	b.change = func(env *cli.Env) {
+		i := slices.Index(env.Args, "--text")
+		env.Args = slices.Delete(env.Args, i, i+2)
+	}
+	w := b.measure(t)
+	w.exact(w.valid())
+	if w.run.Method.Prompts != "distinct" {
+		t.Errorf("the prompts are called %q", w.run.Method.Prompts)
+	}
+	words := map[string]bool{}
+	for _, list := range w.answers("decode-8k-x2") {
+		prompt := list[0].served.Prompt
+		if _, found := look(prompt, []int{1 << 20}); found || repeats(prompt, 10) > 0 {
+			t.Errorf("the prompt repeats itself %d times: %.80s…", repeats(prompt, 10), prompt)
 		}
-	})
-	t.Run("I05 prompts are natural text", func(t *testing.T) {
-		t.Parallel()
-		s := cached()
-		s.KeepPrompts = true
-		b := bed{script: s, args: oneCell("8K", "2")}
-		b.change = func(env *cli.Env) {
-			i := slices.Index(env.Args, "--text")
-			env.Args = slices.Delete(env.Args, i, i+2)
+		for _, word := range strings.Fields(prompt) {
+			words[word] = true
 		}
-		w := b.measure(t)
-		w.exact(w.valid())
-		if w.run.Method.Prompts != "distinct" {
-			t.Errorf("the prompts are called %q", w.run.Method.Prompts)
-		}
-		words := map[string]bool{}
-		for _, list := range w.answers("decode-8k-x2") {
-			prompt := list[0].served.Prompt
-			if _, found := look(prompt, []int{1 << 20}); found || repeats(prompt, 10) > 0 {
-				t.Errorf("the prompt repeats itself %d times: %.80s…", repeats(prompt, 10), prompt)
-			}
-			for _, word := range strings.Fields(prompt) {
-				words[word] = true
-			}
-		}
-		if len(words) < 2500 {
-			t.Errorf("only %d different words", len(words))
-		}
-	})
+	}
+	if len(words) < 2500 {
+		t.Errorf("only %d different words", len(words))
+	}
 }
 
 // turn is a text and the length of its cycle, 0 where it is no loop.

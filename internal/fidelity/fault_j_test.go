@@ -86,94 +86,104 @@ func TestCapacityFromMetrics(t *testing.T) {
 }
 
 func TestServerMetrics(t *testing.T) {
-	t.Run("J03 scrapes stand on the run's clock, and no other service is asked", func(t *testing.T) {
-		t.Parallel()
-		p := &tap{}
-		w := bed{dial: p.dial}.measure(t)
-		c := w.valid()
-		from, to := windowOf(c)
-		within := 0
-		for _, row := range w.store.server {
-			if row.SentNS < w.run.StartedAt.UnixNano() || row.ReceivedNS < row.SentNS || row.ReceivedNS > w.run.FinishedAt.UnixNano() {
-				t.Errorf("a scrape from %d to %d", row.SentNS, row.ReceivedNS)
-			}
-			if row.MiddleNS() > from && row.MiddleNS() <= to {
-				within++
-			}
+	t.Run("J03 scrapes stand on the run's clock, and no other service is asked", caseJ03ScrapesStandOnTheRunsClockAndNoOtherServiceIsAsked)
+	t.Run("J04 a counter since the start of the server is no increase", caseJ04ACounterSinceTheStartOfTheServerIsNoIncrease)
+	t.Run("J04 counters that begin anew in the window", caseJ04CountersThatBeginAnewInTheWindow)
+	t.Run("J07 a byte counter of the bus that wraps", caseJ07AByteCounterOfTheBusThatWraps)
+	t.Run("J15 what was not reached is not listed", caseJ15WhatWasNotReachedIsNotListed)
+}
+
+func caseJ03ScrapesStandOnTheRunsClockAndNoOtherServiceIsAsked(t *testing.T) {
+	t.Parallel()
+	p := &tap{}
+	w := bed{dial: p.dial}.measure(t)
+	c := w.valid()
+	from, to := windowOf(c)
+	within := 0
+	for _, row := range w.store.server {
+		if row.SentNS < w.run.StartedAt.UnixNano() || row.ReceivedNS < row.SentNS || row.ReceivedNS > w.run.FinishedAt.UnixNano() {
+			t.Errorf("a scrape from %d to %d", row.SentNS, row.ReceivedNS)
 		}
-		if within != 5 {
-			t.Errorf("%d scrapes in a window of 5 s, want 5", within)
+		if row.MiddleNS() > from && row.MiddleNS() <= to {
+			within++
 		}
-		for _, r := range p.requests(t) {
-			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "query") {
-				t.Errorf("asked for %s", r.URL)
-			}
+	}
+	if within != 5 {
+		t.Errorf("%d scrapes in a window of 5 s, want 5", within)
+	}
+	for _, r := range p.requests(t) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "query") {
+			t.Errorf("asked for %s", r.URL)
 		}
-	})
-	t.Run("J04 a counter since the start of the server is no increase", func(t *testing.T) {
-		t.Parallel()
-		for _, each := range []int{1, 7, 30} {
-			s := truth.Script{Metrics: truth.Metrics{Rewrite: changed("vllm:num_preemptions_total", func(float64) string { return "7.0" }),
-				Fail: func(scrape int) *wire.Problem {
-					if scrape > 12 && scrape%each != 0 {
-						return &wire.Problem{Status: http.StatusBadGateway, Raw: page, ContentType: "text/html"}
-					}
-					return nil
-				}}}
-			w := bed{script: s}.measure(t)
-			c := w.cell(0, 2)
-			w.is(c, speedmatrix.StatusValid)
-			w.exact(c)
-			known := 0
-			for _, row := range w.store.server {
-				if row.Cell == c.Key() && row.Preemptions != nil && row.SentNS >= w.answers(c.Key())[0][0].row.PlannedNS {
-					known++
+	}
+}
+
+func caseJ04ACounterSinceTheStartOfTheServerIsNoIncrease(t *testing.T) {
+	t.Parallel()
+	for _, each := range []int{1, 7, 30} {
+		s := truth.Script{Metrics: truth.Metrics{Rewrite: changed("vllm:num_preemptions_total", func(float64) string { return "7.0" }),
+			Fail: func(scrape int) *wire.Problem {
+				if scrape > 12 && scrape%each != 0 {
+					return &wire.Problem{Status: http.StatusBadGateway, Raw: page, ContentType: "text/html"}
 				}
-			}
-			if got := c.Preemptions; (got != nil) != (known >= 2) || got != nil && *got != 0 {
-				t.Errorf("%v preemptions by %d scrapes", got, known)
-			}
-		}
-	})
-	t.Run("J04 counters that begin anew in the window", func(t *testing.T) {
-		t.Parallel()
-		again := changed("vllm:generation_tokens_total", func(v float64) string { return fmt.Sprint(int(v) % 190) })
-		preempted := changed("vllm:num_preemptions_total", func(float64) string { return "3.0" })
-		w := bed{script: truth.Script{Metrics: truth.Metrics{Rewrite: func(scrape int, text string) string {
-			if scrape%2 == 0 {
-				text = preempted(scrape, text)
-			}
-			return again(scrape, text)
-		}}}}.measure(t)
-		c := w.valid()
+				return nil
+			}}}
+		w := bed{script: s}.measure(t)
+		c := w.cell(0, 2)
+		w.is(c, speedmatrix.StatusValid)
 		w.exact(c)
-		if c.CounterCheck != nil || c.Preemptions != nil {
-			t.Errorf("counter check %+v, preemptions %v", c.CounterCheck, c.Preemptions)
-		}
-	})
-	t.Run("J07 a byte counter of the bus that wraps", func(t *testing.T) {
-		t.Log("no counter of the bus is read: of the machine only its CPU, memory and this program's pauses are")
-	})
-	t.Run("J15 what was not reached is not listed", func(t *testing.T) {
-		t.Parallel()
-		for _, s := range []truth.Script{{Metrics: truth.Metrics{Off: true}}, {Engine: truth.Plain}} {
-			w := bed{script: s}.measure(t)
-			w.exact(w.valid())
-			if told := w.run.Engine.Text(speedmatrix.EngineMetrics); told != "" {
-				t.Errorf("metrics %q, though none were read", told)
-			}
-			if warned := w.warning("no_figures"); (warned != "") != (s.Engine == truth.VLLM) {
-				t.Errorf("the warning that the server's queue is not seen: %q", warned)
-			}
-			if len(w.store.server) > 0 {
-				t.Errorf("%d rows of scrapes", len(w.store.server))
+		known := 0
+		for _, row := range w.store.server {
+			if row.Cell == c.Key() && row.Preemptions != nil && row.SentNS >= w.answers(c.Key())[0][0].row.PlannedNS {
+				known++
 			}
 		}
-		w := bed{}.measure(t)
-		if told := w.run.Engine.Text(speedmatrix.EngineMetrics); told == "" || w.warning("no_figures") != "" {
-			t.Errorf("metrics %q, %v", told, w.run.Warnings)
+		if got := c.Preemptions; (got != nil) != (known >= 2) || got != nil && *got != 0 {
+			t.Errorf("%v preemptions by %d scrapes", got, known)
 		}
-	})
+	}
+}
+
+func caseJ04CountersThatBeginAnewInTheWindow(t *testing.T) {
+	t.Parallel()
+	again := changed("vllm:generation_tokens_total", func(v float64) string { return fmt.Sprint(int(v) % 190) })
+	preempted := changed("vllm:num_preemptions_total", func(float64) string { return "3.0" })
+	w := bed{script: truth.Script{Metrics: truth.Metrics{Rewrite: func(scrape int, text string) string {
+		if scrape%2 == 0 {
+			text = preempted(scrape, text)
+		}
+		return again(scrape, text)
+	}}}}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	if c.CounterCheck != nil || c.Preemptions != nil {
+		t.Errorf("counter check %+v, preemptions %v", c.CounterCheck, c.Preemptions)
+	}
+}
+
+func caseJ07AByteCounterOfTheBusThatWraps(t *testing.T) {
+	t.Log("no counter of the bus is read: of the machine only its CPU, memory and this program's pauses are")
+}
+
+func caseJ15WhatWasNotReachedIsNotListed(t *testing.T) {
+	t.Parallel()
+	for _, s := range []truth.Script{{Metrics: truth.Metrics{Off: true}}, {Engine: truth.Plain}} {
+		w := bed{script: s}.measure(t)
+		w.exact(w.valid())
+		if told := w.run.Engine.Text(speedmatrix.EngineMetrics); told != "" {
+			t.Errorf("metrics %q, though none were read", told)
+		}
+		if warned := w.warning("no_figures"); (warned != "") != (s.Engine == truth.VLLM) {
+			t.Errorf("the warning that the server's queue is not seen: %q", warned)
+		}
+		if len(w.store.server) > 0 {
+			t.Errorf("%d rows of scrapes", len(w.store.server))
+		}
+	}
+	w := bed{}.measure(t)
+	if told := w.run.Engine.Text(speedmatrix.EngineMetrics); told == "" || w.warning("no_figures") != "" {
+		t.Errorf("metrics %q, %v", told, w.run.Warnings)
+	}
 }
 
 func TestMetricsBehindAProxy(t *testing.T) {

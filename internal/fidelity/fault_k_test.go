@@ -58,181 +58,199 @@ func (w *world) sameConnections(c *speedmatrix.Cell) {
 }
 
 func TestTrapsOfTheStandardLibrary(t *testing.T) {
-	t.Run("K01 no stream opens a connection between two requests", func(t *testing.T) {
-		t.Parallel()
-		p := &tap{before: 70 * ms}
-		w := bed{script: truth.Script{StopAfter: short(30)}, args: oneCell("0", "16"), dial: p.dial}.measure(t)
-		c := w.valid()
+	t.Run("K01 no stream opens a connection between two requests", caseK01NoStreamOpensAConnectionBetweenTwoRequests)
+	t.Run("K02 nothing bounds the whole of a long answer", caseK02NothingBoundsTheWholeOfALongAnswer)
+	t.Run("K03 an event larger than a scanner's 64 KB", caseK03AnEventLargerThanAScanners64Kb)
+	t.Run("K04 no request asks for compression", caseK04NoRequestAsksForCompression)
+	t.Run("K05 HTTP/1.1 also where TLS offers HTTP/2", caseK05Http11AlsoWhereTlsOffersHttp2)
+	t.Run("K06 the reader stamps and appends, and makes no garbage", caseK06TheReaderStampsAndAppendsAndMakesNoGarbage)
+	t.Run("K07 one processor and a busy collector change no number", caseK07OneProcessorAndABusyCollectorChangeNoNumber)
+	t.Run("K08 cut streams leave the next cell warm and the server empty", caseK08CutStreamsLeaveTheNextCellWarmAndTheServerEmpty)
+	t.Run("K09 the wall clock steps during the run", caseK09TheWallClockStepsDuringTheRun)
+}
+
+func caseK01NoStreamOpensAConnectionBetweenTwoRequests(t *testing.T) {
+	t.Parallel()
+	p := &tap{before: 70 * ms}
+	w := bed{script: truth.Script{StopAfter: short(30)}, args: oneCell("0", "16"), dial: p.dial}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	w.sameConnections(c)
+	if c.Connect != nil || c.Requests.Sent < 100 {
+		t.Errorf("%d requests, time to connect %+v", c.Requests.Sent, c.Connect)
+	}
+}
+
+func caseK02NothingBoundsTheWholeOfALongAnswer(t *testing.T) {
+	t.Parallel()
+	// One request of 61 s, with a silence just under the limit between two events.
+	w := bed{script: truth.Script{Gap: every(900 * ms), Stall: func(_, token int) time.Duration {
+		if token == 40 {
+			return 119 * second
+		}
+		return 0
+	}}, args: []string{"--contexts", "0", "--concurrency", "1", "--prefill", "none", "--duration", "60s"}}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	near(t, "longest gap", c.EventGap.Max, 119_900)
+	if w.cut(c.Key()) != 1 || c.Requests.Sent != 1 {
+		t.Errorf("requests %+v", *c.Requests)
+	}
+	w = bed{script: truth.Script{Stall: func(req, token int) time.Duration {
+		if token == 100 {
+			return 121 * second
+		}
+		return 0
+	}}, args: oneCell("0", "1", "--duration", "60s")}.measure(t)
+	w.failed(w.cell(0, 1), "no event for 2 min")
+}
+
+func caseK03AnEventLargerThanAScanners64Kb(t *testing.T) {
+	t.Parallel()
+	w := bed{script: truth.Script{Text: func(req, token int) string {
+		if token%50 != 49 {
+			return truth.Word(req, token)
+		}
+		var b strings.Builder
+		for i := range 20_000 {
+			b.WriteString(truth.Word(req*1000+token, i))
+		}
+		return b.String()
+	}}}.measure(t)
+	w.exact(w.valid())
+	longest := int32(0)
+	for _, e := range w.store.events["decode-0-x2"] {
+		longest = max(longest, e.TextLength)
+	}
+	if longest < 64<<10 {
+		t.Errorf("the longest event has %d bytes of text", longest)
+	}
+}
+
+func caseK04NoRequestAsksForCompression(t *testing.T) {
+	t.Parallel()
+	p := &tap{}
+	w := bed{dial: p.dial}.measure(t)
+	w.valid()
+	for _, r := range p.requests(t) {
+		if got := r.Header.Values("Accept-Encoding"); len(got) > 0 {
+			t.Errorf("%s %s accepts %q", r.Method, r.URL, got)
+		}
+	}
+}
+
+func caseK05Http11AlsoWhereTlsOffersHttp2(t *testing.T) {
+	t.Parallel()
+	offered, protocol := overTLS(t)
+	if len(offered) != 1 || offered[0] != "http/1.1" || protocol != "HTTP/1.1" {
+		t.Errorf("offered %q, spoken %q", offered, protocol)
+	}
+	p := &tap{}
+	bed{dial: p.dial}.measure(t).valid()
+	for _, r := range p.requests(t) {
+		if r.Proto != "HTTP/1.1" || r.Header.Get("Upgrade") != "" {
+			t.Errorf("%s %s %s, upgrade %q", r.Method, r.URL, r.Proto, r.Header.Get("Upgrade"))
+		}
+	}
+}
+
+func caseK06TheReaderStampsAndAppendsAndMakesNoGarbage(t *testing.T) {
+	data := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":9,"total_tokens":16,"completion_tokens":7}}` + "\n\n")
+	var reader sse.Reader
+	var raw sse.Event
+	var event dialect.Event
+	decoder := dialect.Chat().NewDecoder()
+	read := func() {
+		reader.Push(data, 1)
+		for reader.Next(&raw) {
+			decoder.Decode(raw.Data, &event)
+		}
+	}
+	read()
+	if string(event.Content) != " word" || event.Tokens != 7 {
+		t.Fatalf("%+v", event)
+	}
+	if n := testing.AllocsPerRun(1000, read); n != 0 {
+		t.Errorf("%v allocations an event", n)
+	}
+	// Loops, tokenizers and statistics are looked into by others, from behind.
+	for _, name := range []string{"speedmatrix/internal/loop", "speedmatrix/internal/stats", "speedmatrix/internal/prompt"} {
+		if files := importers(t, name, "load", "dialect", "sse", "stamp"); len(files) > 0 {
+			t.Errorf("the reader's path imports %s: %v", name, files)
+		}
+	}
+}
+
+func caseK07OneProcessorAndABusyCollectorChangeNoNumber(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	w := bed{script: truth.Script{StopAfter: short(100)}, args: oneCell("0", "8")}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	if c.Client.GCPauseMaxMicros == nil || *c.Client.GCPauseMaxMicros <= 0 {
+		t.Errorf("the longest pause is %v", c.Client.GCPauseMaxMicros)
+	}
+	// The limit of the container rules the number of processors unless somebody turns that off.
+	off := []metrics.Sample{{Name: "/godebug/non-default-behavior/containermaxprocs:events"}}
+	if metrics.Read(off); off[0].Value.Kind() == metrics.KindUint64 && off[0].Value.Uint64() > 0 {
+		t.Error("the number of processors does not follow the container's limit")
+	}
+}
+
+func caseK08CutStreamsLeaveTheNextCellWarmAndTheServerEmpty(t *testing.T) {
+	t.Parallel()
+	p := &tap{before: 400 * ms}
+	w := bed{dial: p.dial, args: oneCell("0", "2,4")}.measure(t)
+	first, second := w.cell(0, 2), w.cell(0, 4)
+	for _, c := range []*speedmatrix.Cell{first, second} {
+		w.is(c, speedmatrix.StatusValid)
 		w.exact(c)
-		w.sameConnections(c)
-		if c.Connect != nil || c.Requests.Sent < 100 {
-			t.Errorf("%d requests, time to connect %+v", c.Requests.Sent, c.Connect)
+		if c.Connect != nil || *c.TTFT.Min != 5 {
+			t.Errorf("%s: connections took %+v, TTFT from %v ms", c.Key(), c.Connect, *c.TTFT.Min)
 		}
-	})
-	t.Run("K02 nothing bounds the whole of a long answer", func(t *testing.T) {
-		t.Parallel()
-		// One request of 61 s, with a silence just under the limit between two events.
-		w := bed{script: truth.Script{Gap: every(900 * ms), Stall: func(_, token int) time.Duration {
-			if token == 40 {
-				return 119 * second
-			}
-			return 0
-		}}, args: []string{"--contexts", "0", "--concurrency", "1", "--prefill", "none", "--duration", "60s"}}.measure(t)
-		c := w.valid()
-		w.exact(c)
-		near(t, "longest gap", c.EventGap.Max, 119_900)
-		if w.cut(c.Key()) != 1 || c.Requests.Sent != 1 {
-			t.Errorf("requests %+v", *c.Requests)
+	}
+	ended := int64(0)
+	for _, list := range w.answers(first.Key()) {
+		for _, a := range list {
+			ended = max(ended, a.served.EndedNS)
 		}
-		w = bed{script: truth.Script{Stall: func(req, token int) time.Duration {
-			if token == 100 {
-				return 121 * second
-			}
-			return 0
-		}}, args: oneCell("0", "1", "--duration", "60s")}.measure(t)
-		w.failed(w.cell(0, 1), "no event for 2 min")
-	})
-	t.Run("K03 an event larger than a scanner's 64 KB", func(t *testing.T) {
-		t.Parallel()
-		w := bed{script: truth.Script{Text: func(req, token int) string {
-			if token%50 != 49 {
-				return truth.Word(req, token)
-			}
-			var b strings.Builder
-			for i := range 20_000 {
-				b.WriteString(truth.Word(req*1000+token, i))
-			}
-			return b.String()
-		}}}.measure(t)
-		w.exact(w.valid())
-		longest := int32(0)
-		for _, e := range w.store.events["decode-0-x2"] {
-			longest = max(longest, e.TextLength)
+	}
+	for _, list := range w.answers(second.Key()) {
+		if list[0].served.ArrivedNS <= ended {
+			t.Error("a request of the next cell came while one of the cell before still ran")
 		}
-		if longest < 64<<10 {
-			t.Errorf("the longest event has %d bytes of text", longest)
+	}
+}
+
+func caseK09TheWallClockStepsDuringTheRun(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	w := bed{change: func(env *cli.Env) {
+		start := time.Now()
+		env.Clock = func() *stamp.Clock {
+			return stamp.NewClockOn(func() int64 {
+				step := time.Duration(0)
+				switch ran := time.Since(start); {
+				case ran > 8*second:
+					step = -time.Hour
+				case ran > 6*second:
+					step = 3 * second
+				}
+				return time.Now().Add(step).UnixNano()
+			})
 		}
-	})
-	t.Run("K04 no request asks for compression", func(t *testing.T) {
-		t.Parallel()
-		p := &tap{}
-		w := bed{dial: p.dial}.measure(t)
-		w.valid()
-		for _, r := range p.requests(t) {
-			if got := r.Header.Values("Accept-Encoding"); len(got) > 0 {
-				t.Errorf("%s %s accepts %q", r.Method, r.URL, got)
-			}
-		}
-	})
-	t.Run("K05 HTTP/1.1 also where TLS offers HTTP/2", func(t *testing.T) {
-		t.Parallel()
-		offered, protocol := overTLS(t)
-		if len(offered) != 1 || offered[0] != "http/1.1" || protocol != "HTTP/1.1" {
-			t.Errorf("offered %q, spoken %q", offered, protocol)
-		}
-		p := &tap{}
-		bed{dial: p.dial}.measure(t).valid()
-		for _, r := range p.requests(t) {
-			if r.Proto != "HTTP/1.1" || r.Header.Get("Upgrade") != "" {
-				t.Errorf("%s %s %s, upgrade %q", r.Method, r.URL, r.Proto, r.Header.Get("Upgrade"))
-			}
-		}
-	})
-	t.Run("K06 the reader stamps and appends, and makes no garbage", func(t *testing.T) {
-		data := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":9,"total_tokens":16,"completion_tokens":7}}` + "\n\n")
-		var reader sse.Reader
-		var raw sse.Event
-		var event dialect.Event
-		decoder := dialect.Chat().NewDecoder()
-		read := func() {
-			reader.Push(data, 1)
-			for reader.Next(&raw) {
-				decoder.Decode(raw.Data, &event)
-			}
-		}
-		read()
-		if string(event.Content) != " word" || event.Tokens != 7 {
-			t.Fatalf("%+v", event)
-		}
-		if n := testing.AllocsPerRun(1000, read); n != 0 {
-			t.Errorf("%v allocations an event", n)
-		}
-		// Loops, tokenizers and statistics are looked into by others, from behind.
-		for _, name := range []string{"speedmatrix/internal/loop", "speedmatrix/internal/stats", "speedmatrix/internal/prompt"} {
-			if files := importers(t, name, "load", "dialect", "sse", "stamp"); len(files) > 0 {
-				t.Errorf("the reader's path imports %s: %v", name, files)
-			}
-		}
-	})
-	t.Run("K07 one processor and a busy collector change no number", func(t *testing.T) {
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-		defer debug.SetGCPercent(debug.SetGCPercent(5))
-		w := bed{script: truth.Script{StopAfter: short(100)}, args: oneCell("0", "8")}.measure(t)
-		c := w.valid()
-		w.exact(c)
-		if c.Client.GCPauseMaxMicros == nil || *c.Client.GCPauseMaxMicros <= 0 {
-			t.Errorf("the longest pause is %v", c.Client.GCPauseMaxMicros)
-		}
-		// The limit of the container rules the number of processors unless somebody turns that off.
-		off := []metrics.Sample{{Name: "/godebug/non-default-behavior/containermaxprocs:events"}}
-		if metrics.Read(off); off[0].Value.Kind() == metrics.KindUint64 && off[0].Value.Uint64() > 0 {
-			t.Error("the number of processors does not follow the container's limit")
-		}
-	})
-	t.Run("K08 cut streams leave the next cell warm and the server empty", func(t *testing.T) {
-		t.Parallel()
-		p := &tap{before: 400 * ms}
-		w := bed{dial: p.dial, args: oneCell("0", "2,4")}.measure(t)
-		first, second := w.cell(0, 2), w.cell(0, 4)
-		for _, c := range []*speedmatrix.Cell{first, second} {
-			w.is(c, speedmatrix.StatusValid)
-			w.exact(c)
-			if c.Connect != nil || *c.TTFT.Min != 5 {
-				t.Errorf("%s: connections took %+v, TTFT from %v ms", c.Key(), c.Connect, *c.TTFT.Min)
-			}
-		}
-		ended := int64(0)
-		for _, list := range w.answers(first.Key()) {
-			for _, a := range list {
-				ended = max(ended, a.served.EndedNS)
-			}
-		}
-		for _, list := range w.answers(second.Key()) {
-			if list[0].served.ArrivedNS <= ended {
-				t.Error("a request of the next cell came while one of the cell before still ran")
-			}
-		}
-	})
-	t.Run("K09 the wall clock steps during the run", func(t *testing.T) {
-		t.Parallel()
-		begun := time.Now()
-		w := bed{change: func(env *cli.Env) {
-			start := time.Now()
-			env.Clock = func() *stamp.Clock {
-				return stamp.NewClockOn(func() int64 {
-					step := time.Duration(0)
-					switch ran := time.Since(start); {
-					case ran > 8*second:
-						step = -time.Hour
-					case ran > 6*second:
-						step = 3 * second
-					}
-					return time.Now().Add(step).UnixNano()
-				})
-			}
-		}}.measure(t)
-		c := w.valid()
-		w.exact(c)
-		if w.run.Client.ClockSteps != 2 || !strings.Contains(w.warning("clock"), "stepped 2 times") {
-			t.Errorf("%d steps, %q", w.run.Client.ClockSteps, w.warning("clock"))
-		}
-		if took := time.Since(begun); took > time.Minute {
-			t.Errorf("the test itself took %v", took)
-		}
-		for _, where := range wallClocks(t, "load", "dialect", "sse", "bench", "probe") {
-			t.Errorf("%s: a duration must not come from the wall clock", where)
-		}
-	})
+	}}.measure(t)
+	c := w.valid()
+	w.exact(c)
+	if w.run.Client.ClockSteps != 2 || !strings.Contains(w.warning("clock"), "stepped 2 times") {
+		t.Errorf("%d steps, %q", w.run.Client.ClockSteps, w.warning("clock"))
+	}
+	if took := time.Since(begun); took > time.Minute {
+		t.Errorf("the test itself took %v", took)
+	}
+	for _, where := range wallClocks(t, "load", "dialect", "sse", "bench", "probe") {
+		t.Errorf("%s: a duration must not come from the wall clock", where)
+	}
 }
 
 // Whatever the number of streams, the length of answers and the time to connect: connections are kept, and opening

@@ -266,13 +266,7 @@ func (m *measurement) queuedShare() *float64 {
 	if len(known) > 0 {
 		return new(waited / m.seconds())
 	}
-	var ttft []float64
-	for _, r := range m.streams {
-		if first, ok := r.firstText(); ok && r.isLaunch() && r.WrittenNS != nil && first <= m.to {
-			ttft = append(ttft, float64(first-*r.WrittenNS)/1e9)
-		}
-	}
-	usual := median(ttft)
+	usual := m.usualWait()
 	if usual == nil {
 		return nil
 	}
@@ -294,6 +288,17 @@ func (m *measurement) queuedShare() *float64 {
 		waited += max(min(to, m.seconds())-max(from, 0), 0)
 	}
 	return new(waited / (float64(m.cell.Concurrency) * m.seconds()))
+}
+
+// usualWait is the median time to first token of the launched requests that had one by the window's end, in seconds.
+func (m *measurement) usualWait() *float64 {
+	var ttft []float64
+	for _, r := range m.streams {
+		if first, ok := r.firstText(); ok && r.isLaunch() && r.WrittenNS != nil && first <= m.to {
+			ttft = append(ttft, float64(first-*r.WrittenNS)/1e9)
+		}
+	}
+	return median(ttft)
 }
 
 // preemptions is the increase of the engine's counter from the first scrape of the
