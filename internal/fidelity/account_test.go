@@ -32,10 +32,7 @@ func (w *world) answers(key string) map[int32][]answer {
 		if row.Stream < 0 || row.WrittenNS == nil {
 			continue
 		}
-		j := slices.IndexFunc(w.account.Requests, func(r truth.Request) bool {
-			same := row.PromptTokens == nil || int(*row.PromptTokens) == r.PromptTokens
-			return same && !taken[r.ID] && r.ArrivedNS == *row.WrittenNS
-		})
+		j := w.served(key, row, taken)
 		if j < 0 {
 			w.t.Fatalf("request %d of %s never arrived", row.Request, key)
 		}
@@ -43,6 +40,30 @@ func (w *world) answers(key string) map[int32][]answer {
 		streams[row.Stream] = append(streams[row.Stream], answer{row, &w.account.Requests[j]})
 	}
 	return streams
+}
+
+// served finds a request in the server's account, −1 if it is not there. Of several that arrived in one instant it is
+// the one whose events fit best.
+func (w *world) served(key string, row *speedmatrix.RequestRow, taken map[int]bool) int {
+	best, fit := -1, 0
+	got := w.events(key, row.Request)
+	for i := range w.account.Requests {
+		r := &w.account.Requests[i]
+		same := row.PromptTokens == nil || int(*row.PromptTokens) == r.PromptTokens
+		if !same || taken[i] || r.ArrivedNS != *row.WrittenNS {
+			continue
+		}
+		fits := -max(len(got)-len(r.Events), len(r.Events)-len(got))
+		for n := range min(len(got), len(r.Events)) {
+			if got[n].TimeNS == r.Events[n].AtNS {
+				fits++
+			}
+		}
+		if best < 0 || fits > fit {
+			best, fit = i, fits
+		}
+	}
+	return best
 }
 
 // events gives the recorded events of a request of a cell.
