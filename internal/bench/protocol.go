@@ -45,6 +45,7 @@ type Protocol struct {
 	held    int64
 	ready   int64
 	lastNew int64
+	closed  int64 // when the arrival that closes the window was seen
 	firsts  int
 	loops   []int
 	marks   []float64

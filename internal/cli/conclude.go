@@ -16,7 +16,7 @@ func (r *runner) conclude(err error) error {
 		r.out.discard()
 		return err
 	}
-	if dir, ok := r.out.store.(pages); ok {
+	if dir, ok := r.out.pages(); ok {
 		if _, pageErr := savePage(r.doc, dir); pageErr != nil && err == nil {
 			err = pageErr
 		}

@@ -24,6 +24,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	if err != nil {
 		return err
 	}
+	store := r.out.store // which a second interrupt may discard
 	driving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	driver, wait := bench.NewDriver(driving, bench.DriverOptions{Client: client, Server: r.server, Dialect: r.server.Dialect,
 		Params: r.server.Params, Clock: r.clock, Texts: r.texts(), Habits: r.doc.Server.Habits,
@@ -34,14 +35,14 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 		r.show.draws.Wait()
 	}()
 	go r.watchClock(driving)
-	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.out.store, Run: r.doc,
+	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: store, Run: r.doc,
 		BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting, HasGauges: r.server.Gauges(), Generation: r.doc.Plan.Resumed, Tell: r.show.tell}
 	if err := r.warmUp(ctx, driver, session); err != nil {
 		return err
 	}
 	r.recordPlan(session)
 	if r.resumed {
-		rows, err := r.out.store.Server()
+		rows, err := store.Server()
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	if steps := r.clock.Steps(); steps > 0 {
 		r.doc.Client.ClockSteps = steps
 		r.warn("clock", fmt.Sprintf("the wall clock stepped %d times during the run; stamps near the steps may be off", steps))
-		if saveErr := r.out.store.SaveRun(r.doc); saveErr != nil && err == nil {
+		if saveErr := store.SaveRun(r.doc); saveErr != nil && err == nil {
 			err = saveErr
 		}
 	}

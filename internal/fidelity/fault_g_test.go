@@ -321,7 +321,7 @@ func TestAnyServersPromptsHaveTheirLength(t *testing.T) {
 		Context, Block, Template int
 		Keeps, Counts, Hides     bool
 	}
-	several(t, 6, func(rt *rapid.T) trial {
+	several(t, 4, func(rt *rapid.T) trial {
 		return trial{rapid.IntRange(600, 9000).Draw(rt, "context"), rapid.SampledFrom([]int{1, 4, 16, 128, 256}).Draw(rt, "block"), rapid.IntRange(1, 250).Draw(rt, "template"),
 			rapid.Bool().Draw(rt, "keeps"), rapid.Bool().Draw(rt, "counts"), rapid.Bool().Draw(rt, "hides")}
 	}, func(t *testing.T, x trial) {

@@ -429,7 +429,7 @@ func TestAnyServerIsMeasuredAsItIs(t *testing.T) {
 		Engines, Ends     int
 		Lockstep          bool
 	}
-	several(t, 8, func(rt *rapid.T) trial {
+	several(t, 5, func(rt *rapid.T) trial {
 		return trial{time.Duration(rapid.IntRange(4, 60).Draw(rt, "gap")) * ms, time.Duration(rapid.IntRange(1, 2500).Draw(rt, "base")) * ms,
 			time.Duration(rapid.IntRange(0, 900).Draw(rt, "scrape")) * ms, rapid.IntRange(1, 7).Draw(rt, "burst"), rapid.IntRange(1, 12).Draw(rt, "streams"),
 			rapid.IntRange(1, 4).Draw(rt, "engines"), rapid.IntRange(60, 4000).Draw(rt, "ends"), rapid.Bool().Draw(rt, "lockstep")}
