@@ -258,8 +258,8 @@ func parts(data, from, to, kind string) string {
 
 // without takes the usage off an event.
 func without(data string, off bool) string {
-	if i := strings.Index(data, `,"usage":`); i >= 0 && off {
-		return data[:i] + "}"
+	if head, _, ok := strings.Cut(data, `,"usage":`); ok && off {
+		return head + "}"
 	}
 	return data
 }
