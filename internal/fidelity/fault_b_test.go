@@ -295,7 +295,7 @@ func TestAnAnswerInOneEvent(t *testing.T) {
 
 // A stream may begin in any way: what brings no text changes no time.
 func TestAnyBeginningGivesTheSameTimes(t *testing.T) {
-	check(t, 8, func(rt *rapid.T) {
+	check(t, 5, func(rt *rapid.T) {
 		channels := rapid.SliceOfN(rapid.SampledFrom([]string{wire.Content, wire.Reasoning, wire.Tool, truth.Hidden}), 4, 4).Draw(rt, "channels")
 		lengths := rapid.SliceOfN(rapid.IntRange(0, 12), 3, 3).Draw(rt, "lengths")
 		noise := rapid.SliceOfN(rapid.IntRange(0, len(silent)-1), 1, 30).Draw(rt, "silent")

@@ -147,3 +147,19 @@ func placed(own, early, late string) []string {
 		return list
 	}
 }
+
+// The completions endpoint has its text in another place.
+func TestTheCompletionsEndpointIsMeasuredTheSame(t *testing.T) {
+	for name, s := range map[string]truth.Script{
+		"usage in every event":       {Framing: truth.Framing{Split: pieces}},
+		"several tokens in an event": {TokensPerEvent: 5},
+		"usage at the end":           {Usage: truth.UsageFinal, Text: sameLength},
+		"a content beside the text":  {Reshape: replaced(`"text":`, `"delta":{"content":null},"text":`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := bed{script: s, args: oneCell("0", "2", "--max-output", "100", "--api", "completions")}.measure(t)
+			w.exact(w.valid())
+		})
+	}
+}

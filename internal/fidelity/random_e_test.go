@@ -12,7 +12,7 @@ import (
 
 // Streams of any phase, speed and length, with stalls wherever they fall: the window counts what the server sent in it.
 func TestAnyPhaseGivesTheServersRate(t *testing.T) {
-	check(t, 10, func(rt *rapid.T) {
+	check(t, 6, func(rt *rapid.T) {
 		gaps := rapid.SliceOfN(rapid.IntRange(4_000, 90_000), 1, 5).Draw(rt, "gaps in µs")
 		lengths := rapid.SliceOfN(rapid.IntRange(1, 250), 1, 7).Draw(rt, "lengths")
 		stalls := rapid.SliceOfN(rapid.IntRange(0, 1000), 1, 60).Draw(rt, "stalls")
