@@ -47,6 +47,8 @@ type RequestRow struct {
 	PromptTokens     *int32 `parquet:"prompt_tokens,optional"`
 	CachedTokens     *int32 `parquet:"cached_tokens,optional"`
 	CompletionTokens *int32 `parquet:"completion_tokens,optional"`
+	// ReasoningTokens are those of CompletionTokens that are reasoning.
+	ReasoningTokens *int32 `parquet:"reasoning_tokens,optional"`
 	// WindowTokens is what the server's tokenizer made of the text that arrived in the window.
 	WindowTokens *int32 `parquet:"window_tokens,optional"`
 

@@ -209,3 +209,14 @@ func (r *Run) FindCell(phase Phase, context, concurrency int) *Cell {
 	}
 	return nil
 }
+
+// CapsOutput says whether the user's own fields of a request's body decide how many tokens it may have, so that
+// Method.MaxOutput does not.
+func CapsOutput(body map[string]any) bool {
+	for _, field := range []string{"max_tokens", "max_completion_tokens", "n"} {
+		if _, there := body[field]; there {
+			return true
+		}
+	}
+	return false
+}

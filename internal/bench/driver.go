@@ -31,6 +31,8 @@ type Texts interface {
 	Prepare(ctx context.Context, h Head) error
 	// Prompt is the head with that tail.
 	Prompt(h Head, tail int) string
+	// Counted takes in how many tokens the server counted in a prompt of the head.
+	Counted(h Head, tokens int)
 	// Forget drops the heads of a context.
 	Forget(context int)
 }
@@ -113,9 +115,7 @@ const (
 func (d *Driver) Alive(ctx context.Context) error {
 	var err error
 	for range aliveTries {
-		var streams *load.Streams
-		if streams, err = d.o.Client.Open(ctx, 1, func(int, bool) load.Request { return load.Request{} }); err == nil {
-			streams.Stop()
+		if err = d.connect(ctx); err == nil {
 			return nil
 		}
 		pause(ctx, alivePause)
@@ -135,8 +135,8 @@ func (d *Driver) body(h Head, tail, maxTokens int) []byte {
 	return body
 }
 
-// AwaitEmpty waits until the server runs nothing but the base load, at most limit.
-func (d *Driver) AwaitEmpty(ctx context.Context, rules Rules) bool {
+// AwaitEmpty waits until the server runs nothing but the base load, or says what it still ran when the time was over.
+func (d *Driver) AwaitEmpty(ctx context.Context, rules Rules) (empty bool, left string) {
 	rules.Concurrency = 1
 	p := NewProtocol(rules, d.Now())
 	w := &watcher{d: d, p: p}
@@ -145,12 +145,13 @@ func (d *Driver) AwaitEmpty(ctx context.Context, rules Rules) bool {
 		d.scraper.hurry(true)
 		a := p.Next(d.Now(), w.observe(ctx))
 		if p.Step() > StepDrain {
-			return p.Outcome().Ending == ""
+			out := p.Outcome()
+			return out.Ending == "", out.left("")
 		}
 		w.perform(ctx, a)
 		w.sleep(ctx, a.WakeNS)
 	}
-	return false
+	return false, "interrupted"
 }
 
 // Prefill sends one prompt for one token, on an empty server.
@@ -164,7 +165,7 @@ func (d *Driver) Prefill(ctx context.Context, spec PrefillSpec) Prefilled {
 	d.scraper.mark(spec.Key)
 	defer d.scraper.mark("")
 	d.unskip()
-	if out.Drained = d.AwaitEmpty(ctx, spec.Rules); out.Drained {
+	if out.Drained, out.Left = d.AwaitEmpty(ctx, spec.Rules); out.Drained {
 		out.Recorded, out.Skipped = d.sendSkippable(ctx, spec)
 	}
 	select {
@@ -204,10 +205,29 @@ func (d *Driver) send(ctx context.Context, spec PrefillSpec) *load.Log {
 	defer cancel()
 	log := d.o.Client.Do(limited, load.Request{ID: spec.Request, Head: int32(spec.Head.Stream), Tail: int32(spec.Tail),
 		Purpose: PurposeFill, Body: d.body(spec.Head, spec.Tail, 1), PlannedNS: d.Now()})
+	untold(log)
 	if log.Class == speedmatrix.RequestCut && log.FirstNS == 0 && limited.Err() != nil && ctx.Err() == nil {
 		log.Class, log.Failure, log.Error = speedmatrix.RequestFailed, load.FailureTimeout, "no token within "+unit.Duration(spec.Rules.FillLimit)
 	}
+	if log.Usage.Prompt > 0 {
+		d.o.Texts.Counted(spec.Head, log.Usage.Prompt)
+	}
 	return log
+}
+
+// untold completes the log of a prefill whose one token has no text, as the mark that opens a reasoning has none: it
+// came with the event that counts it, or with the finish reason.
+func untold(log *load.Log) {
+	length := log.Failure == load.FailureEmpty && log.FinishReason == "length"
+	if log.FirstNS != 0 || log.FinishNS == 0 || log.Class != speedmatrix.RequestCompleted && !length {
+		return
+	}
+	log.FirstNS = log.FinishNS
+	for e := range log.Events() {
+		log.FirstNS = e.At
+		break
+	}
+	log.Class, log.Failure, log.Error = speedmatrix.RequestCompleted, load.FailureNone, ""
 }
 
 // failedRecord is the row of a request that could not be made.

@@ -24,6 +24,8 @@ type Evidence struct {
 	TemplateTokens, BlockTokens int
 	// FillTTFT is the median of the row's fills; 0 when no head was filled.
 	FillTTFT time.Duration
+	// MaxTokens is the output cap of the requests; 0 where it is not ours to know.
+	MaxTokens int
 	// WholeLife counts the time between tokens over each request's whole life (method compat).
 	WholeLife bool
 	Client    *speedmatrix.ClientQuality

@@ -18,6 +18,9 @@ func (w *watcher) evidence(ctx context.Context) *Evidence {
 	e := &Evidence{Context: w.spec.Context, Concurrency: w.spec.Concurrency, Outcome: out, LiveCounter: w.d.o.Server.LiveCounter(),
 		Counter: w.d.o.Server.CounterName(), TokensPerEvent: w.d.o.Habits.TokensPerEvent, TemplateTokens: w.d.o.Habits.TemplateTokens,
 		BlockTokens: w.d.o.KVBlockTokens, WholeLife: w.spec.WholeLife}
+	if !speedmatrix.CapsOutput(w.d.o.Params.Extra) {
+		e.MaxTokens = w.spec.MaxTokens
+	}
 	if w.openErr != nil {
 		for i := range w.spec.Concurrency {
 			r := failedRecord(PrefillSpec{Request: int32(i)}, out.StopNS, w.openErr)
@@ -63,9 +66,19 @@ func (w *watcher) countTexts(ctx context.Context, e *Evidence, logs []*load.Log)
 		if err != nil {
 			return
 		}
-		tokens := int32(n)
+		tokens := int32(math.Round(float64(n) * float64(lengthOf(log, win)) / float64(len(text)))) // a stream keeps only so much text
 		e.Requests[i].Row.WindowTokens = &tokens
 	}
+}
+
+// lengthOf is the length of a request's text in the window, that which was not kept included.
+func lengthOf(log *load.Log, w window) (length int) {
+	for e := range log.Events() {
+		if w.holds(e.At) {
+			length += e.Length
+		}
+	}
+	return length
 }
 
 // launched is when the first request was to be sent.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"speedmatrix"
+	"speedmatrix/internal/unit"
 )
 
 // brokenInvariants checks what must be true of every cell, and words what is not.
@@ -21,12 +22,32 @@ func brokenInvariants(e *Evidence, c *speedmatrix.Cell) []speedmatrix.Warning {
 		broken("%d requests were in flight at once, more than the %d planned", peak, e.Concurrency)
 	}
 	for _, r := range e.Requests {
+		if n := mostCounted(r); e.MaxTokens > 0 && n > e.MaxTokens {
+			broken("request %d counts %d tokens, more than the %d that it asked for", r.Row.Request, n, e.MaxTokens)
+			break
+		}
+	}
+	for _, r := range e.Requests {
 		if m := firstBeforeWritten(r); m != "" {
 			broken("%s", m)
 			break
 		}
 	}
 	return list
+}
+
+// mostCounted is the largest count of a request.
+func mostCounted(r Recorded) int {
+	most := int32(0)
+	if r.Row.CompletionTokens != nil {
+		most = *r.Row.CompletionTokens
+	}
+	for e := range r.Events {
+		if e.Tokens != nil {
+			most = max(most, *e.Tokens)
+		}
+	}
+	return int(most)
 }
 
 func firstBeforeWritten(r Recorded) string {
@@ -57,4 +78,20 @@ func peakInFlight(requests []Recorded) int {
 		peak = max(peak, now)
 	}
 	return peak
+}
+
+// checkPrefills warns of the run where a longer prompt was not read slower than a shorter one.
+func (s *Session) checkPrefills() {
+	var before *speedmatrix.Cell
+	for i := range s.Run.Cells {
+		c := &s.Run.Cells[i]
+		if c.Phase != speedmatrix.PhasePrefill || c.Status != speedmatrix.StatusValid || c.TTFT == nil || c.TTFT.P50 == nil {
+			continue
+		}
+		if before != nil && *c.TTFT.P50 <= *before.TTFT.P50 {
+			s.Warn("prefill flat", fmt.Sprintf("the prefill of %s took %s, no longer than that of %s (%s): something other than the prompt was timed",
+				c.ContextLabel, unit.Latency(*c.TTFT.P50), before.ContextLabel, unit.Latency(*before.TTFT.P50)))
+		}
+		before = c
+	}
 }

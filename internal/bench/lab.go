@@ -39,8 +39,9 @@ type PrefillSpec struct {
 // Prefilled is what came of one prefill.
 type Prefilled struct {
 	Recorded Recorded
-	// Drained is false when the server was not empty before it.
+	// Drained is false when the server was not empty before it; Left says what ran, or why it is not known.
 	Drained bool
+	Left    string
 	// Skipped: the user skipped the cell while it was under way.
 	Skipped bool
 	Head    Head

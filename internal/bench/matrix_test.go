@@ -91,7 +91,9 @@ func (w *world) matches(t *testing.T, c *speedmatrix.Cell) {
 					if first == 0 {
 						first = e.AtNS
 					} else {
-						after += float64(e.Tokens - before)
+						if e.AtNS > first {
+							after += float64(e.Tokens - before)
+						}
 						gaps = append(gaps, float64(e.AtNS-last)/1e6)
 					}
 					last = e.AtNS

@@ -1,6 +1,11 @@
 package bench
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"speedmatrix/internal/unit"
+)
 
 // Observation is what is known at one instant. Times are nanoseconds on the run's scale.
 type Observation struct {
@@ -14,6 +19,9 @@ type Observation struct {
 	// Interval is the half width of the 95 % interval so far, as a share; Drift the share by which
 	// the speed is still predicted to change. Both negative when unknown.
 	Interval, Drift float64
+	// Silence is why the server does not tell what it runs, Lost why no connection to it can be opened any more; ""
+	// while neither is so.
+	Silence, Lost string
 	// Interrupted ends the run; Skip ends this cell.
 	Interrupted, Skip bool
 }
@@ -99,8 +107,10 @@ type Outcome struct {
 	DrainedAfter bool
 	// DrainCut: an interruption came while the engine was waited for after the cell.
 	DrainCut bool
-	// LeftRunning and LeftWaiting are the gauges when a drain gave up.
+	// LeftRunning and LeftWaiting are the gauges when a drain gave up; where the server did not tell them Silence says
+	// why, and where it can no longer be reached Lost does.
 	LeftRunning, LeftWaiting float64
+	Silence, Lost            string
 	// Seconds spent in each step.
 	Steps map[Step]time.Duration
 	// Looping lists the streams whose loop was confirmed in the window.
@@ -109,3 +119,17 @@ type Outcome struct {
 
 // stillRunning says that the engine was watched after the cell's requests were cut and did not become empty.
 func (o *Outcome) stillRunning() bool { return o.StopNS != 0 && !o.DrainedAfter && !o.DrainCut }
+
+// left says what a drain that gave up had before it; when is "" before a cell, else what came before the drain.
+func (o *Outcome) left(when string) string {
+	after := unit.Duration(drainLimit) + when
+	switch {
+	case o.Lost != "":
+		return "the server can no longer be reached: " + o.Lost
+	case o.Silence != "":
+		return fmt.Sprintf("the server did not tell within %s whether it is empty: %s", after, o.Silence)
+	case when != "":
+		return fmt.Sprintf("the server still ran requests %s: running %.0f, waiting %.0f, ours 0", after, o.LeftRunning, o.LeftWaiting)
+	}
+	return fmt.Sprintf("the server was not empty after %s: running %.0f, waiting %.0f, ours 0", after, o.LeftRunning, o.LeftWaiting)
+}

@@ -99,12 +99,14 @@ func (s *Session) summarizePrefill(r *rowState, c *speedmatrix.Cell) {
 	*c = newCell(&p)
 	c.Status = speedmatrix.StatusValid
 	var samples []Recorded
-	good, notDrained, skipped := 0, false, false
+	good, left, skipped := 0, "", false
 	for i := range r.samples {
 		f := &r.samples[i]
 		skipped = skipped || f.Skipped
 		if !f.Drained {
-			notDrained = notDrained || !f.Skipped
+			if !f.Skipped && left == "" {
+				left = f.Left
+			}
 			continue
 		}
 		samples = append(samples, f.Recorded)
@@ -118,11 +120,13 @@ func (s *Session) summarizePrefill(r *rowState, c *speedmatrix.Cell) {
 	c.FirstError = firstError(samples)
 	s.prefillNumbers(r, c)
 	switch {
-	case good > 0:
+	case c.PromptTokensPerSecond != nil:
 	case skipped:
 		c.Status, c.Reason = speedmatrix.StatusSkipped, "skipped by the user while it ran"
-	case notDrained:
-		c.Status, c.Reason = speedmatrix.StatusFailed, "the server was not empty after "+unit.Duration(drainLimit)
+	case good > 0:
+		c.Status, c.Reason = speedmatrix.StatusFailed, notOneCold(c)
+	case left != "":
+		c.Status, c.Reason = speedmatrix.StatusFailed, left
 	default:
 		c.Status, c.Reason = speedmatrix.StatusFailed, "no prefill gave a token"+because(c.FirstError)
 	}
@@ -130,6 +134,16 @@ func (s *Session) summarizePrefill(r *rowState, c *speedmatrix.Cell) {
 		c.Warnings = append(c.Warnings, speedmatrix.Warning{Code: "failed requests",
 			Message: fmt.Sprintf("%d of %d requests failed%s", c.Requests.Failed, c.Requests.Sent, because(c.FirstError))})
 	}
+}
+
+// notOneCold is the reason of a cell whose samples give no speed.
+func notOneCold(c *speedmatrix.Cell) string {
+	if c.TTFT != nil {
+		return "the prefills took no time that could be measured"
+	}
+	first := c.PrefillSamples[0]
+	return fmt.Sprintf("every sample came from the server's prefix cache (%s of %s tokens of the first): did another run use the same --salt?",
+		unit.Count(int(*first.CachedTokens)), unit.Count(int(first.PromptTokens)))
 }
 
 func (s *Session) addSample(c *speedmatrix.Cell, f *Prefilled) {

@@ -45,6 +45,7 @@ type Protocol struct {
 	held    int64
 	ready   int64
 	lastNew int64
+	closed  int64 // when the arrival that closes the window was seen
 	firsts  int
 	loops   []int
 	marks   []float64
@@ -134,10 +135,11 @@ func (p *Protocol) isEmpty(o Observation) bool {
 	return g.SentNS > p.since && g.Running <= p.rules.BaseRunning && g.Waiting <= p.rules.BaseWaiting
 }
 
-// awaitEmpty is one look while a drain goes on; late says that its time is over.
-func (p *Protocol) awaitEmpty(now int64, o Observation) (a Action, late bool) {
-	if time.Duration(now-p.since) >= p.rules.DrainLimit {
+// awaitEmpty is one look while a drain goes on; over says that its time is, or that the server is gone.
+func (p *Protocol) awaitEmpty(now int64, o Observation) (a Action, over bool) {
+	if o.Lost != "" || time.Duration(now-p.since) >= p.rules.DrainLimit {
 		p.out.LeftRunning, p.out.LeftWaiting = o.Gauges.Running, o.Gauges.Waiting
+		p.out.Silence, p.out.Lost = o.Silence, o.Lost
 		return Action{}, true
 	}
 	a = p.wait(now, drainPoll)
@@ -149,8 +151,8 @@ func (p *Protocol) awaitEmpty(now int64, o Observation) (a Action, late bool) {
 
 func (p *Protocol) drain(now int64, o Observation) Action {
 	if !p.isEmpty(o) {
-		a, late := p.awaitEmpty(now, o)
-		if late {
+		a, over := p.awaitEmpty(now, o)
+		if over {
 			return p.done(now, EndedNotDrained)
 		}
 		return a
@@ -214,8 +216,8 @@ func (p *Protocol) empty(now int64, o Observation) Action {
 		p.out.DrainCut = true
 		return p.done(now, EndedMeasured)
 	}
-	a, late := p.awaitEmpty(now, o)
-	if late {
+	a, over := p.awaitEmpty(now, o)
+	if over {
 		return p.done(now, EndedMeasured)
 	}
 	return a

@@ -52,7 +52,8 @@ func queuedShare(e *Evidence, w window) *float64 {
 	}
 	var ttft []float64
 	for _, r := range e.Requests {
-		if r.Row.Purpose == PurposeLaunch && r.Row.FirstNS != nil && r.Row.WrittenNS != nil {
+		// Who begins only when others are cut at the end has waited; their times must not make waiting look usual.
+		if r.Row.Purpose == PurposeLaunch && r.Row.FirstNS != nil && r.Row.WrittenNS != nil && *r.Row.FirstNS <= w.end {
 			ttft = append(ttft, float64(*r.Row.FirstNS-*r.Row.WrittenNS))
 		}
 	}
@@ -69,6 +70,8 @@ func queuedShare(e *Evidence, w window) *float64 {
 		switch {
 		case r.Row.FirstNS != nil:
 			until = *r.Row.FirstNS
+		case r.Row.Class == string(speedmatrix.RequestCompleted):
+			continue // its tokens had no text: when they came is not known
 		case r.Row.EndedNS != nil:
 			until = *r.Row.EndedNS
 		}
@@ -115,22 +118,25 @@ func activeMean(e *Evidence, w window) *float64 {
 	return &mean
 }
 
-// preemptions is the increase of the engine's counter over the scrapes of the cell.
+// preemptions is the increase of the engine's counter over the scrapes of the cell: unknown with fewer than two of
+// them, and when the counter fell, as it does when an engine starts again.
 func preemptions(scrapes []speedmatrix.ServerRow) *int {
-	var first, last *float64
-	for i := range scrapes {
-		if p := scrapes[i].Preemptions; p != nil {
-			if first == nil {
-				first = p
-			}
-			last = p
-		}
-	}
-	if first == nil {
+	values := counted(scrapes, func(s *speedmatrix.ServerRow) *float64 { return s.Preemptions })
+	if len(values) < 2 || !slices.IsSorted(values) {
 		return nil
 	}
-	n := int(*last - *first)
+	n := int(values[len(values)-1] - values[0])
 	return &n
+}
+
+// counted gives the values of a counter that are known, in order of time.
+func counted(scrapes []speedmatrix.ServerRow, of func(*speedmatrix.ServerRow) *float64) (values []float64) {
+	for i := range scrapes {
+		if v := of(&scrapes[i]); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return values
 }
 
 // missingShare is the share of the window in which fewer than C streams had a request in flight.

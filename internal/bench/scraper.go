@@ -117,6 +117,18 @@ func (s *scraper) gauges() Gauges {
 	return Gauges{Known: s.server.Gauges()}
 }
 
+// failing gives the error of the last scrape and how many failed in a row up to it.
+func (s *scraper) failing() (n int, words string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.rows) - 1; i >= 0 && s.rows[i].Error != ""; i-- {
+		if n++; n == 1 {
+			words = s.rows[i].Error
+		}
+	}
+	return n, words
+}
+
 // since copies the scrapes sent at or after from.
 func (s *scraper) since(from int64) []speedmatrix.ServerRow {
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"speedmatrix/internal/stamp"
 	"speedmatrix/internal/stats"
 	"speedmatrix/internal/truth"
+	"speedmatrix/internal/unit"
 )
 
 // The self-check's load: 100 tok/s a stream, 50 from 256 streams on, for a second.
@@ -53,7 +54,7 @@ func SelfCheck(ctx context.Context, clock *stamp.Clock, streams int) (speedmatri
 	}
 	errors := stampErrors(logs, server.Account())
 	if len(errors) == 0 {
-		return out, fmt.Errorf("no token of %d streams arrived within %s", streams, selfCheckLimit)
+		return out, fmt.Errorf("no token of %d streams arrived within %s", streams, unit.Duration(selfCheckLimit))
 	}
 	s := stats.Summarize(errors)
 	out.StampErrorP50Micros, out.StampErrorP99Micros = s.P50, s.P99

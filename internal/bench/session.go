@@ -120,6 +120,7 @@ func newCell(p *PlannedCell) speedmatrix.Cell {
 // Interrupted), or when the server is gone or the run directory cannot be written.
 func (s *Session) Measure(ctx context.Context) error {
 	err := s.matrix(ctx)
+	s.checkPrefills()
 	if err == nil && ctx.Err() == nil {
 		err = s.afterMatrix(ctx)
 	}

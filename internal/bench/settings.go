@@ -138,7 +138,7 @@ func (s *Settings) checkMethod() error {
 		return usage(fmt.Sprintf("--kv-plan cannot be %q", s.KVPlan), "It is observe or reserve.")
 	}
 	if s.Method == speedmatrix.MethodQuick && s.Duration != QuickDuration {
-		return usage(fmt.Sprintf("--quick measures each cell for %s; --duration %s does not go with it", QuickDuration, s.Duration), "Leave one of the two out.")
+		return usage(fmt.Sprintf("--quick measures each cell for %s; --duration %s does not go with it", unit.Duration(QuickDuration), unit.Duration(s.Duration)), "Leave one of the two out.")
 	}
 	if s.Method != speedmatrix.MethodQuick && s.Duration < minWindow {
 		return usage(fmt.Sprintf("--duration %s is too short to be compared with other runs", s.Duration), "Take 5s or more, or --quick, which measures each cell for 5 s and says so.")
@@ -168,11 +168,11 @@ func checkList(what string, values []int, least, most int) error {
 func (s *Settings) checkNumbers() error {
 	switch {
 	case s.Duration > time.Hour:
-		return usage(fmt.Sprintf("--duration %s is longer than an hour", s.Duration), "A window of 30s is the default.")
+		return usage(fmt.Sprintf("--duration %s is longer than an hour", unit.Duration(s.Duration)), "A window of 30s is the default.")
 	case s.MaxOutput < minTokens || s.MaxOutput > maxContext:
 		return usage(fmt.Sprintf("--max-output %d cannot be measured", s.MaxOutput), "It is at least 64 tokens.")
 	case s.MaxTime < 0:
-		return usage(fmt.Sprintf("--max-time %s is negative", s.MaxTime), "")
+		return usage(fmt.Sprintf("--max-time %s is negative", unit.Duration(s.MaxTime)), "")
 	case s.Precision < 0 || s.Precision >= 0.5:
 		return usage(fmt.Sprintf("--precision %g is out of range", s.Precision), "Give a share such as 0.01 or 1%, below 50%.")
 	case s.Repeat < 1 || s.Repeat > 100:

@@ -100,8 +100,7 @@ func judgeCapacity(e *Evidence, c *speedmatrix.Cell, w window, windowed bool) (s
 func judgeFailed(e *Evidence, c *speedmatrix.Cell, w window, windowed bool) (speedmatrix.Status, string) {
 	switch e.Outcome.Ending {
 	case EndedNotDrained:
-		return speedmatrix.StatusFailed, fmt.Sprintf("the server was not empty after %s: running %.0f, waiting %.0f, ours 0",
-			unit.Duration(drainLimit), e.Outcome.LeftRunning, e.Outcome.LeftWaiting)
+		return speedmatrix.StatusFailed, e.Outcome.left("")
 	case EndedFillFailed:
 		return speedmatrix.StatusFailed, "a prefill of this row's prompts failed" + because(c.FirstError)
 	}
@@ -122,8 +121,7 @@ func judgeFailed(e *Evidence, c *speedmatrix.Cell, w window, windowed bool) (spe
 		return speedmatrix.StatusFailed, fmt.Sprintf("fewer than %d requests were in flight for %.0f %% of the window%s", e.Concurrency, share*100, because(c.FirstError))
 	}
 	if e.Outcome.stillRunning() {
-		return speedmatrix.StatusFailed, fmt.Sprintf("the server still ran requests %s after they were cut: running %.0f, waiting %.0f, ours 0",
-			unit.Duration(drainLimit), e.Outcome.LeftRunning, e.Outcome.LeftWaiting)
+		return speedmatrix.StatusFailed, e.Outcome.left(" after they were cut")
 	}
 	return "", ""
 }

@@ -89,6 +89,18 @@ func (t *tally) inWindow(e *Evidence, r Recorded, f factor) {
 	}
 }
 
+// text counts an arrival with text and the gap to the text before it, at last; 0 is none. It gives the last text's time.
+func (t *tally) text(a *arrival, last int64) int64 {
+	if !a.text {
+		return last
+	}
+	t.events++
+	if last != 0 {
+		t.gaps = append(t.gaps, float64(a.at-last)/1e6)
+	}
+	return a.at
+}
+
 // arrivals takes in the arrivals of one request and says whether any lay in the window.
 func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arrival) (any bool) {
 	prompt := t.prompt
@@ -98,6 +110,7 @@ func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arriva
 	var sofar, atStart, atEnd float64
 	s := t.span(row.Stream)
 	var first, last, lastText int64
+	timed := timedArrivals(row, list)
 	for i := range list {
 		a := &list[i]
 		sofar += a.tokens
@@ -114,18 +127,13 @@ func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arriva
 			t.times, t.weights = append(t.times, a.at), append(t.weights, a.tokens)
 			t.ctx.weighted += a.tokens * (prompt + sofar)
 			s.all += a.tokens
-			if a.text {
-				t.events++
-				if lastText != 0 {
-					t.gaps = append(t.gaps, float64(a.at-lastText)/1e6)
-				}
-				lastText = a.at
-			}
+			lastText = t.text(a, lastText)
 		}
-		if (in || e.WholeLife && a.at <= t.w.end) && (a.tokens > 0 || a.text) {
+		if (in || e.WholeLife && a.at <= t.w.end) && (a.tokens > 0 || a.text) && i < timed {
 			if first == 0 {
 				first = a.at
-			} else {
+			}
+			if a.at > first { // what shares a read with the first took no time after it
 				s.tokens += a.tokens
 			}
 			last = a.at
@@ -136,6 +144,19 @@ func (t *tally) arrivals(e *Evidence, row *speedmatrix.RequestRow, list []arriva
 	}
 	t.inFlight(row, prompt+atStart, prompt+atEnd)
 	return any
+}
+
+// timedArrivals is how many of the arrivals have a time of their own: what a request that ended was counted after its
+// last text came at the server's leisure.
+func timedArrivals(row *speedmatrix.RequestRow, list []arrival) int {
+	if row.Class == string(speedmatrix.RequestCompleted) {
+		for i, a := range slices.Backward(list) {
+			if a.text {
+				return i + 1
+			}
+		}
+	}
+	return len(list)
 }
 
 // span is the stream's share of the window.
@@ -251,6 +272,9 @@ func acceptedPerStep(e *Evidence, w window) *float64 {
 		}
 		if first == nil {
 			first = s
+		}
+		if last != nil && (*s.Drafts < *last.Drafts || *s.DraftsAccepted < *last.DraftsAccepted) {
+			return nil // the engine started again
 		}
 		last = s
 	}

@@ -13,13 +13,16 @@ type PromptTexts struct {
 	Writer *prompt.Writer
 	// Count asks the server's tokenizer; nil where it has none.
 	Count prompt.Counter
-	// CharsPerToken is the ratio from the warm-up; it follows the last exact count.
+	// CharsPerToken is the ratio known before the first prompt is sent; from then on it is that of the longest prompt
+	// which the server counted.
 	CharsPerToken float64
 	// Overhead is what the template and a tail add, in tokens.
 	Overhead int
 
 	mu    sync.Mutex
 	heads map[Head]string
+	// longest is the context of the prompt that gave the ratio.
+	longest int
 }
 
 func (h Head) id() prompt.HeadID {
@@ -55,10 +58,24 @@ func (t *PromptTexts) Prepare(ctx context.Context, h Head) error {
 		t.heads = map[Head]string{}
 	}
 	t.heads[h] = fitted.Head
-	if text := fitted.Tokens - t.Overhead; text > 0 && h.Context >= leastForRatio {
-		t.CharsPerToken = float64(utf8.RuneCountInString(fitted.Head)) / float64(text)
-	}
+	t.count(h, fitted.Tokens)
 	return nil
+}
+
+// Counted takes in how many tokens the server counted in a prompt of a head.
+func (t *PromptTexts) Counted(h Head, tokens int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count(h, tokens)
+}
+
+// count is Counted with the lock held.
+func (t *PromptTexts) count(h Head, tokens int) {
+	head, text := t.heads[h], tokens-t.Overhead
+	if head == "" || text <= 0 || h.Context < max(leastForRatio, t.longest) {
+		return
+	}
+	t.CharsPerToken, t.longest = float64(utf8.RuneCountInString(head))/float64(text), h.Context
 }
 
 // Prompt is the head with that tail.

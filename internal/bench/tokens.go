@@ -21,6 +21,20 @@ type arrival struct {
 	text   bool
 }
 
+// hiddenReasoning is how many tokens of a request are reasoning that the server sent no text of.
+func hiddenReasoning(r Recorded) int32 {
+	n, all := r.Row.ReasoningTokens, r.Row.CompletionTokens
+	if n == nil || all == nil || *n > *all {
+		return 0
+	}
+	for e := range r.Events {
+		if e.Channel == speedmatrix.ChannelReasoning.String() && e.TextLength > 0 {
+			return 0
+		}
+	}
+	return *n
+}
+
 // sourceRank orders the token sources, best first.
 var sourceRank = map[speedmatrix.TokenSource]int{
 	speedmatrix.TokensPerEventUsage: 1, speedmatrix.TokensFinalUsage: 2, speedmatrix.TokensTokenizer: 3,
@@ -41,14 +55,22 @@ type factor struct {
 	source         speedmatrix.TokenSource
 }
 
-// arrivals folds a request's events and says whether any carried a cumulative count.
+// arrivals folds a request's events and says whether they carried cumulative counts. Counts that rise with fewer than
+// half of the texts that bring them are none: some servers send 0, or the count of the event alone.
 func arrivals(events iter.Seq[speedmatrix.EventRow]) (list []arrival, counted bool, length int64) {
 	var most int32
+	rose, told, some := 0, 0, false
 	for e := range events {
 		tokens := 0.0
 		if e.Tokens != nil {
-			counted = true
+			some = true
+			if e.TextLength > 0 {
+				told++
+			}
 			if *e.Tokens > most {
+				if e.TextLength > 0 {
+					rose++
+				}
 				tokens = float64(*e.Tokens - most)
 				most = *e.Tokens
 			}
@@ -63,7 +85,7 @@ func arrivals(events iter.Seq[speedmatrix.EventRow]) (list []arrival, counted bo
 		}
 		list = append(list, arrival{at: e.TimeNS, tokens: tokens, length: e.TextLength, text: e.TextLength > 0})
 	}
-	return list, counted, length
+	return list, some && 2*rose >= told, length
 }
 
 // weigh gives the arrivals of a request with their tokens, by the best source that the request has.
@@ -73,10 +95,11 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 	if counted {
 		return list, speedmatrix.TokensPerEventUsage
 	}
-	perByte := 0.0
+	perByte, before := 0.0, 0.0
 	switch {
-	case r.Row.CompletionTokens != nil && r.Row.FinishReason != "" && length > 0:
-		perByte, source = float64(*r.Row.CompletionTokens)/float64(length), speedmatrix.TokensFinalUsage
+	case r.Row.Class == string(speedmatrix.RequestCompleted) && length > 0 && plausible(r.Row.CompletionTokens, list):
+		before = float64(hiddenReasoning(r))
+		perByte, source = (float64(*r.Row.CompletionTokens)-before)/float64(length), speedmatrix.TokensFinalUsage
 	case r.Row.WindowTokens != nil:
 		if inside := lengthBetween(list, start, end); inside > 0 {
 			perByte, source = float64(*r.Row.WindowTokens)/float64(inside), speedmatrix.TokensTokenizer
@@ -86,6 +109,9 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 		switch {
 		case source != "":
 			list[i].tokens = perByte * float64(list[i].length)
+			if list[i].text {
+				list[i].tokens, before = list[i].tokens+before, 0 // what was hidden came before the first text
+			}
 		case list[i].text:
 			list[i].tokens = f.tokensPerEvent
 		}
@@ -94,6 +120,17 @@ func weigh(r Recorded, start, end int64, f factor) (list []arrival, source speed
 		source = f.source
 	}
 	return list, source
+}
+
+// plausible says whether a usage is there and can be that of the texts: with fewer tokens than half of them it is none.
+func plausible(completion *int32, list []arrival) bool {
+	texts := 0
+	for i := range list {
+		if list[i].text {
+			texts++
+		}
+	}
+	return completion != nil && 2*int(*completion) >= texts
 }
 
 func lengthBetween(list []arrival, start, end int64) (length int64) {
@@ -140,12 +177,16 @@ func cellFactor(e *Evidence, start, end int64) factor {
 	return factor{tokensPerEvent: tokens / float64(events), source: speedmatrix.TokensCounters}
 }
 
-// counterSpan gives the first and the last scrape in the window that carry the live counter.
+// counterSpan gives the first and the last scrape in the window that carry the live counter; ok is false too when the
+// counter fell in between, as it does when an engine starts again.
 func counterSpan(scrapes []speedmatrix.ServerRow, start, end int64) (first, last *speedmatrix.ServerRow, ok bool) {
 	for i := range scrapes {
 		s := &scrapes[i]
 		if s.GenerationTokens == nil || s.MiddleNS() <= start || s.MiddleNS() > end {
 			continue
+		}
+		if last != nil && *s.GenerationTokens < *last.GenerationTokens {
+			return nil, nil, false
 		}
 		if first == nil {
 			first = s

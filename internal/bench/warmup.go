@@ -9,6 +9,7 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/load"
+	"speedmatrix/internal/stats"
 )
 
 // The warm-up's sizes and limits.
@@ -242,6 +243,21 @@ func (w *warming) steady(ctx context.Context) {
 	if n := len(speeds); n > 0 {
 		w.out.TokensPerSecond = speeds[n-1] * max(w.out.TokensPerEvent, 1)
 	}
+	if stillChanging(speeds) {
+		w.out.Warnings = append(w.out.Warnings, speedmatrix.Warning{Code: "warm-up",
+			Message: fmt.Sprintf("the server's speed was still changing at the end of the warm-up, in events of each second: %.0f; the first cells may show it",
+				speeds)})
+	}
+}
+
+// stillChanging says whether the last three seconds have another speed than the three before, by more than 5 %.
+func stillChanging(speeds []float64) bool {
+	n := len(speeds)
+	if n < 6 || isSteady(speeds) {
+		return false
+	}
+	before, after := stats.Mean(speeds[n-6:n-3]), stats.Mean(speeds[n-3:])
+	return math.Abs(after-before) > max(0.05*before, 1)
 }
 
 // isSteady says whether the last three seconds agree within 1 %, or within one event.

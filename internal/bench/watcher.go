@@ -34,9 +34,15 @@ type watcher struct {
 	interval, drift float64
 	skipped         bool
 	openErr         error
-	lastTotal       float64
-	lastTotalNS     int64
-	rate            float64
+	pingErr         error
+	// unreached counts the connections in a row that could not be opened, lost is why in the end; triedNS is when the last
+	// one was tried.
+	unreached   int
+	lost        string
+	triedNS     int64
+	lastTotal   float64
+	lastTotalNS int64
+	rate        float64
 	// times and tokens are the ticks of the window and what came in each, kept for --precision.
 	times  []int64
 	tokens []float64
@@ -129,6 +135,7 @@ func (w *watcher) observe(ctx context.Context) Observation {
 	default:
 	}
 	o.Skip = w.skipped
+	o.Silence, o.Lost = w.silence(ctx, o.Gauges)
 	if w.streams == nil {
 		o.AllStopped = true
 		if w.openErr != nil {
@@ -217,6 +224,7 @@ func (w *watcher) askEmpty(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	took, err := w.d.o.Server.Ping(ctx)
+	w.pingErr = err
 	if err == nil && (w.d.least == 0 || took < w.d.least) {
 		w.d.least = took
 	}

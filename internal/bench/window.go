@@ -82,13 +82,17 @@ func (p *Protocol) windowOver(now int64, o Observation) bool {
 	return !some || slowest >= float64(w.MinTokens) || float64(elapsed) >= w.MaxExtension*float64(w.Duration)
 }
 
-// settle waits for the arrival that closes the window.
+// settle waits for the arrival that closes the window, and then a moment for readers that are behind: what arrived
+// before it elsewhere must not be cut off unread.
 func (p *Protocol) settle(now int64, o Observation) Action {
 	limit := p.out.PlannedEndNS + int64(settleLimit)
 	for i := range o.Streams {
-		if o.Streams[i].LastNS >= p.out.PlannedEndNS {
-			return p.stop(now)
+		if p.closed == 0 && o.Streams[i].LastNS >= p.out.PlannedEndNS {
+			p.closed = now
 		}
+	}
+	if p.closed > 0 {
+		limit = p.closed + int64(pollEvery)
 	}
 	if now >= limit {
 		return p.stop(now)

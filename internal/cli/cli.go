@@ -36,6 +36,8 @@ type Env struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Signals delivers interrupts; nil listens to the system's.
 	Signals <-chan os.Signal
+	// Clock is the run's time scale; nil makes one.
+	Clock func() *stamp.Clock
 	// SelfCheck measures this program's own error; nil is bench.SelfCheck.
 	SelfCheck func(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error)
 	// Machine reads what this machine is; nil is machine.Facts.
@@ -69,6 +71,13 @@ func (e *Env) watch(ctx context.Context, w machine.Watch) Sampler {
 		return e.Watch(ctx, w)
 	}
 	return w.Start(ctx)
+}
+
+func (e *Env) clock() *stamp.Clock {
+	if e.Clock != nil {
+		return e.Clock()
+	}
+	return stamp.NewClock()
 }
 
 func (e *Env) selfCheck(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error) {

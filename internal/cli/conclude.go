@@ -33,7 +33,7 @@ func (r *runner) conclude(err error) error {
 
 // savePage writes the page of a run that has a directory of its own.
 func (r *runner) savePage(doc *speedmatrix.Run) error {
-	dir, ok := r.out.store.(pages)
+	dir, ok := r.out.pages()
 	if !ok {
 		return nil
 	}

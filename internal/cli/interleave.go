@@ -163,7 +163,7 @@ func (c *comparison) concludeBoth(sides []*runner, errs []error) error {
 	var first error
 	var saved []string
 	for i, r := range sides {
-		err := r.finish(errs[i])
+		err := r.finish(r.store(), errs[i])
 		if err == nil {
 			err = r.saveClean()
 		}

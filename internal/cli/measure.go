@@ -31,7 +31,7 @@ func (r *runner) measure(ctx context.Context, plan *bench.Plan) error {
 	ctx, finish := context.WithCancel(ctx)
 	defer finish()
 	r.openScreen(m.driving, m.driver, m.sampler, finish)
-	return r.finish(m.session.Measure(ctx))
+	return r.finish(m.store, m.session.Measure(ctx))
 }
 
 // measuring is a run whose server is warm and whose cells are to be measured; stop ends it.
@@ -39,6 +39,7 @@ type measuring struct {
 	session *bench.Session
 	driver  *bench.Driver
 	sampler Sampler
+	store   *cleanStore
 	// driving ends with stop.
 	driving context.Context
 	stop    func()
@@ -50,6 +51,7 @@ func (r *runner) begin(ctx context.Context, plan *bench.Plan) (m *measuring, err
 	if err != nil {
 		return nil, err
 	}
+	store := r.store() // which a second interrupt may discard
 	driving, end := context.WithCancel(context.WithoutCancel(ctx))
 	driver, wait := bench.NewDriver(driving, bench.DriverOptions{Client: client, Server: r.server, Dialect: r.server.Dialect,
 		Params: r.server.Params, Clock: r.clock, Texts: r.texts(), Habits: r.doc.Server.Habits,
@@ -59,6 +61,7 @@ func (r *runner) begin(ctx context.Context, plan *bench.Plan) (m *measuring, err
 		sampler.Close()
 		end()
 		wait()
+		r.show.draws.Wait()
 	}
 	defer func() {
 		if err != nil {
@@ -66,19 +69,19 @@ func (r *runner) begin(ctx context.Context, plan *bench.Plan) (m *measuring, err
 		}
 	}()
 	go r.watchClock(driving)
-	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: r.store(), Run: r.doc, Telemetry: sampler,
+	session := &bench.Session{Settings: r.o.Settings, Plan: plan, Limits: r.limits(), Lab: driver, Store: store, Run: r.doc, Telemetry: sampler,
 		BaseRunning: r.baseRunning, BaseWaiting: r.baseWaiting, HasGauges: r.server.Gauges(), Generation: r.doc.Plan.Resumed, Tell: r.show.tell}
 	if err := r.warmUp(ctx, driver, session); err != nil {
 		return nil, err
 	}
 	r.recordPlan(session)
 	if r.resumed {
-		rows, err := r.out.store.Server()
+		rows, err := store.Server()
 		if err != nil {
 			return nil, err
 		}
 		session.Continue(rows)
-		samples, err := r.out.store.Machine()
+		samples, err := store.Machine()
 		if err != nil {
 			return nil, err
 		}
@@ -86,15 +89,15 @@ func (r *runner) begin(ctx context.Context, plan *bench.Plan) (m *measuring, err
 	}
 	session.Prepare()
 	r.show.expected(session)
-	return &measuring{session, driver, sampler, driving, stop}, nil
+	return &measuring{session, driver, sampler, store, driving, stop}, nil
 }
 
 // finish notes what the clock did while the cells were measured.
-func (r *runner) finish(err error) error {
+func (r *runner) finish(store *cleanStore, err error) error {
 	if steps := r.clock.Steps(); steps > 0 {
 		r.doc.Client.ClockSteps = steps
 		r.warn("clock", fmt.Sprintf("the wall clock stepped %d times during the run; stamps near the steps may be off", steps))
-		if saveErr := r.store().SaveRun(r.doc); saveErr != nil && err == nil {
+		if saveErr := store.SaveRun(r.doc); saveErr != nil && err == nil {
 			err = saveErr
 		}
 	}

@@ -86,6 +86,14 @@ func (o *output) adopt(store Store) {
 	o.store = store
 }
 
+// pages is the run directory as what keeps a page; ok is false while there is none.
+func (o *output) pages() (dir pages, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	dir, ok = o.store.(pages)
+	return dir, ok
+}
+
 // path is the run directory, "" while there is none.
 func (o *output) path() string {
 	o.mu.Lock()

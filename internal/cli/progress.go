@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"speedmatrix"
@@ -28,12 +29,16 @@ type progress struct {
 	live bool
 	// drawn is how many lines stand below the last line that stays.
 	drawn  int
-	lastNS int64
 	left   time.Duration
 	done   int
 	total  int
-	step   string
 	screen *screen
+
+	// lastNS and step are those of the last look; looks are drawn one at a time, beside whoever has them.
+	lastNS  int64
+	step    string
+	drawing atomic.Bool
+	draws   sync.WaitGroup
 }
 
 func newProgress(env *Env, events bool) *progress {
@@ -196,6 +201,7 @@ func (p *progress) write(e bench.Event) {
 
 // tell takes an event of the session.
 func (p *progress) tell(e bench.Event) {
+	p.draws.Wait()
 	e, err := redact.Copy(p.env.shown, e)
 	if err != nil {
 		return
@@ -236,14 +242,24 @@ func (p *progress) doneLine(e bench.Event) string {
 // glanceEvery is how often the cell in progress is shown.
 const glanceEvery = time.Second
 
-// glance takes a look at the cell in progress.
+// glance takes a look at the cell in progress. It does not wait for a slow terminal: looks that come meanwhile are
+// left out.
 func (p *progress) glance(g bench.Glance) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if g.NowNS-p.lastNS < int64(glanceEvery) && g.Step.String() == p.step {
+	if g.NowNS-p.lastNS < int64(glanceEvery) && g.Step.String() == p.step || p.drawing.Load() {
 		return
 	}
 	p.lastNS, p.step = g.NowNS, g.Step.String()
+	p.drawing.Store(true)
+	p.draws.Go(func() {
+		defer p.drawing.Store(false)
+		p.draw(g)
+	})
+}
+
+// draw shows a look.
+func (p *progress) draw(g bench.Glance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.events != nil {
 		rate, part, left := g.TokensPerS, g.Share, p.left.Seconds()
 		p.write(bench.Event{Event: bench.EventProgress, Time: time.Unix(0, g.NowNS).UTC().Format(time.RFC3339Nano), Cell: g.Key, Step: g.Step.String(),

@@ -170,7 +170,7 @@ func (r *runner) prepare() error {
 
 // prepareLook checks everything that looking at a server needs; apart says that standard output is for programs.
 func (r *runner) prepareLook(apart bool) (err error) {
-	r.clock = stamp.NewClock()
+	r.clock = r.env.clock()
 	if r.o.Settings, err = r.o.Complete(); err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ var wrongUsage = []wrong{
 	{args: []string{"run", "--duration", "30"}, what: `--duration: "30" is no time; write it like 30s, 20m or 1h`},
 	{args: []string{"run", "--duration", "1s"}, what: "--duration 1s is too short to be compared with other runs", next: "Take 5s or more, or --quick"},
 	{args: []string{"run", "--duration", "2h"}, what: "is longer than an hour", next: "A window of 30s is the default."},
-	{args: []string{"run", "--quick", "--duration", "30s"}, what: "--quick measures each cell for 5s", next: "Leave one of the two out."},
+	{args: []string{"run", "--quick", "--duration", "30s"}, what: "--quick measures each cell for 5 s", next: "Leave one of the two out."},
 	{args: []string{"run", "--quick=maybe"}, what: `--quick: "maybe" is neither true nor false`},
 	{args: []string{"run", "--max-time", "-5s"}, what: "--max-time: -5s is no time that can be measured"},
 	{args: []string{"run", "--max-output", "5"}, what: "--max-output 5 cannot be measured", next: "It is at least 64 tokens."},

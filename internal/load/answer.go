@@ -143,7 +143,7 @@ func (x *exchange) handle(raw []byte, at int64) {
 		x.surprised(raw)
 	}
 	if len(ev.FinishReason) > 0 && !x.finished {
-		l.FinishReason = string(ev.FinishReason)
+		l.FinishReason, l.FinishNS = string(ev.FinishReason), at
 		x.finished = true
 		x.endSoon(finishGrace)
 	}
@@ -192,8 +192,15 @@ func (x *exchange) recordEvent(ev *dialect.Event, at int64) {
 	x.stream.counting(text)
 	entry := Event{At: at, Tokens: tokens}
 	if !text {
+		if l := x.log; l.FinishNS != 0 {
+			// The server was done then: what it counts afterwards had been generated.
+			entry.At = max(l.FinishNS, l.LastNS)
+		}
 		x.record.append(entry)
 		return
+	}
+	if x.log.FinishNS != 0 && x.log.EndedNS == 0 {
+		x.endSoon(finishGrace) // one of several choices goes on
 	}
 	x.sawText(ev, at)
 	x.piece(&entry, speedmatrix.ChannelReasoning, ev.Reasoning)

@@ -348,7 +348,7 @@ func TestConformErrors(t *testing.T) {
 		{"no end", truth.Failure{Kind: truth.FailEnd, After: 3}, FailureLost, "the stream ended without"},
 		{"broken off", truth.Failure{Kind: truth.FailDrop, After: 3}, FailureLost, "the stream broke off"},
 		{"reset", truth.Failure{Kind: truth.FailReset, After: 3}, FailureLost, "the stream broke off"},
-		{"hangs", truth.Failure{Kind: truth.FailHang, After: 3}, FailureIdle, "no event for 2m0s"},
+		{"hangs", truth.Failure{Kind: truth.FailHang, After: 3}, FailureIdle, "no event for 2 min"},
 		{"nothing", truth.Failure{Kind: truth.FailEnd}, FailureEmpty, "without a token"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

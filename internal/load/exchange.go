@@ -2,10 +2,12 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -14,7 +16,9 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
+	"speedmatrix/internal/sse"
 	"speedmatrix/internal/stamp"
+	"speedmatrix/internal/unit"
 )
 
 // Why we ended a request: the causes of its context.
@@ -179,6 +183,15 @@ func (x *exchange) receive(resp *http.Response) {
 		return
 	}
 	x.read(resp.Body)
+	if kind := resp.Header.Get("Content-Type"); x.stream.framing == sse.EventStream && !isEventStream(kind) {
+		x.log.Misnamed = cmp.Or(kind, "none")
+	}
+}
+
+// isEventStream says whether a content type is that of server-sent events.
+func isEventStream(kind string) bool {
+	media, _, err := mime.ParseMediaType(kind)
+	return err == nil && media == "text/event-stream"
 }
 
 // written is when the last byte of a request whose answer has come was in the
@@ -293,7 +306,7 @@ func (x *exchange) classify() {
 	if l.Failure == FailureNone && !x.finished && x.ctx.Err() != nil {
 		switch context.Cause(x.ctx) {
 		case errIdle:
-			x.fail(FailureIdle, fmt.Sprintf("no event for %v", limits.Idle))
+			x.fail(FailureIdle, "no event for "+unit.Duration(limits.Idle))
 		case errTimeout:
 			x.fail(FailureTimeout, x.overdue(limits.Header))
 		default:
@@ -310,9 +323,9 @@ func (x *exchange) classify() {
 // overdue words the header limit, by what it was that did not come.
 func (x *exchange) overdue(limit time.Duration) string {
 	if x.log.HeadersNS != 0 {
-		return fmt.Sprintf("no first event within %v of the answer's headers", limit)
+		return fmt.Sprintf("no first event within %s of the answer's headers", unit.Duration(limit))
 	}
-	return fmt.Sprintf("no answer within %v", limit)
+	return "no answer within " + unit.Duration(limit)
 }
 
 // emptyWords says what came in the place of a token.

@@ -57,12 +57,12 @@ func TestEveryWayToFailHasItsKindAndItsWords(t *testing.T) {
 			{"a silence between events", func(to teller) {
 				to.drip(2, 30*time.Second)
 				to.hang()
-			}, load.FailureIdle, "no event for 2m0s", "w0 w1 "},
+			}, load.FailureIdle, "no event for 2 min", "w0 w1 "},
 			{"no first event", func(to teller) {
 				to.data(`{"choices":[{"delta":{"role":"assistant"}}]}`)
 				to.hang()
-			}, load.FailureTimeout, "no first event within 10m0s", ""},
-			{"no headers", func(to teller) { to.hang() }, load.FailureTimeout, "no answer within 10m0s", ""},
+			}, load.FailureTimeout, "no first event within 10 min", ""},
+			{"no headers", func(to teller) { to.hang() }, load.FailureTimeout, "no answer within 10 min", ""},
 		}
 		for _, tt := range tests {
 			t.Log(tt.name)
@@ -201,7 +201,7 @@ func TestAServerThatAcceptsNothingRunsIntoTheConnectLimit(t *testing.T) {
 		if l.Failure != load.FailureConnect {
 			t.Errorf("failure %q", l.Failure)
 		}
-		contains(t, l.Error, "no connection to 127.0.0.1:80 within 10s")
+		contains(t, l.Error, "no connection to 127.0.0.1:80 within 10 s")
 		wantTime(t, "end", l.EndedNS-l.StartNS, 10*time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"speedmatrix/internal/stamp"
+	"speedmatrix/internal/unit"
 )
 
 // stockAge is how long an opened connection may lie unused: servers that close
@@ -201,7 +202,7 @@ func (l *line) failed(failure Failure, address string, err error) error {
 		if failure == FailureTLS {
 			what = "TLS session with"
 		}
-		err = fmt.Errorf("no %s %s within %v: %w", what, address, l.client.options.Limits.Connect, err)
+		err = fmt.Errorf("no %s %s within %s: %w", what, address, unit.Duration(l.client.options.Limits.Connect), err)
 	}
 	return &dialError{failure: failure, err: err}
 }

@@ -36,6 +36,7 @@ type Log struct {
 	FirstNS        int64 // first event with text of any channel
 	FirstVisibleNS int64 // first event with content
 	LastNS         int64 // last event with text
+	FinishNS       int64 // first event with a finish reason
 	EndedNS        int64 // the end of the stream, or our cut
 	SendNS         int64 // WrittenNS − StartNS, a duration
 	ConnectNS      int64 // time to open a connection, −1 when one was open
@@ -57,6 +58,8 @@ type Log struct {
 	Replays int
 	// Surprises counts events that could not be understood.
 	Surprises int
+	// Misnamed is the content type of an event stream that claims to be something else, "" of all other answers.
+	Misnamed string
 	// RetryAfter is what a refusing server asked to wait, 0 if nothing.
 	RetryAfter time.Duration
 
@@ -94,7 +97,8 @@ const fewEvents = 3
 
 // TokensPerEvent is the completion tokens that the server counted ÷ events with
 // text, of a completed request; 0 is unknown. The mark by which a model ends is a
-// token without text: where it alone makes the difference, an event is a token.
+// token without text: where it alone makes the difference, an event is a token. A count
+// of less than half the events is not believed.
 func (l *Log) TokensPerEvent() float64 {
 	events := 0
 	for e := range l.Events() {
@@ -103,7 +107,7 @@ func (l *Log) TokensPerEvent() float64 {
 		}
 	}
 	tokens := l.Usage.Completion
-	if l.Class != speedmatrix.RequestCompleted || tokens <= 0 || events == 0 {
+	if l.Class != speedmatrix.RequestCompleted || tokens <= 0 || events == 0 || 2*tokens < events {
 		return 0
 	}
 	if l.FinishReason == "stop" && tokens == events+1 && events >= fewEvents {
@@ -160,6 +164,7 @@ func (l *Log) Row() speedmatrix.RequestRow {
 		PromptTokens:     known(l.Usage.Prompt),
 		CachedTokens:     known(l.Usage.Cached),
 		CompletionTokens: known(l.Usage.Completion),
+		ReasoningTokens:  known(l.Usage.Reasoning),
 		SendNS:           happened(l.SendNS),
 		ConnectNS:        connected(l.ConnectNS),
 		Replays:          int32(l.Replays),

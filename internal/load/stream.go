@@ -224,8 +224,9 @@ func (s *stream) view() View {
 		Events:   s.textEvents.Load(),
 		Counted:  -1,
 	}
-	if s.hasCounts.Load() {
-		v.Counted = s.counted.Load()
+	// Fewer tokens than half of the events are no cumulative counts.
+	if n := s.counted.Load(); s.hasCounts.Load() && 2*n >= v.Events {
+		v.Counted = n
 	}
 	if words := s.lastError.Load(); words != nil {
 		v.LastError = *words

@@ -2,8 +2,10 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"speedmatrix"
@@ -73,9 +75,16 @@ func (c *Client) unopened(err error) error {
 	if failure, _ := whyUnanswered(err); failure == FailureTLS {
 		kind, next = speedmatrix.KindRefused, "Check the scheme of the address and the server's certificate."
 	}
+	why := ""
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		why, next = " (this machine has no port left)", "Measure fewer requests at once, or wait until the ports of closed connections are free again."
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		why, next = " (no more files may be opened)", "Measure fewer requests at once, or raise the limit of open files (ulimit -n)."
+	}
 	return &speedmatrix.Error{
 		Kind: kind,
-		What: fmt.Sprintf("no connection to %s: %v", c.target.address, err),
+		What: fmt.Sprintf("no connection to %s: %v%s", c.target.address, err, why),
 		Next: next,
 		Err:  err,
 	}

@@ -49,11 +49,25 @@ func Parse(r io.Reader) (Families, error) {
 	}
 	f := Families{series: make(map[string][]sample, len(families))}
 	for name, family := range families {
+		seen := map[string]bool{}
 		for _, m := range family.GetMetric() {
-			f.add(name, m)
+			// A sample that comes twice counts once.
+			if labels := joined(m.GetLabel()); !seen[labels] {
+				seen[labels] = true
+				f.add(name, m)
+			}
 		}
 	}
 	return f, nil
+}
+
+// joined is a text that only equal labels share.
+func joined(labels []*dto.LabelPair) string {
+	var all strings.Builder
+	for _, pair := range labels {
+		fmt.Fprintf(&all, "%q=%q,", pair.GetName(), pair.GetValue())
+	}
+	return all.String()
 }
 
 // lean leaves out what the parser would only throw away, which is most of a scrape: the help

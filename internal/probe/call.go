@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"speedmatrix/internal/dialect"
+	"speedmatrix/internal/unit"
 )
 
 // The bounds of one call: how long it may take, and how much of an answer is read.
@@ -87,9 +88,9 @@ type timeoutError struct {
 
 func (e *timeoutError) Error() string {
 	if e.began {
-		return fmt.Sprintf("the answer was not complete within %s", e.limit)
+		return fmt.Sprintf("the answer was not complete within %s", unit.Duration(e.limit))
 	}
-	return fmt.Sprintf("no answer within %s", e.limit)
+	return "no answer within " + unit.Duration(e.limit)
 }
 
 func newCaller(o Options, base *url.URL) *caller {

@@ -36,7 +36,7 @@ func (s *Server) tryCut(ctx context.Context) {
 	for since := time.Now(); ctx.Err() == nil; {
 		if running, waiting, known := s.Busy(ctx); known && running+waiting == 0 {
 			// The time stands in the source: it differs from run to run, the fact does not.
-			took := max(time.Since(cut).Round(cutPoll), cutPoll)
+			took := max(time.Since(cut).Truncate(cutPoll), cutPoll)
 			s.Facts.Engine.Set(speedmatrix.EngineAbort, "by closing the connection", "tried, within "+unit.Fine(took))
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"speedmatrix"
+	"speedmatrix/internal/unit"
 )
 
 // usualPlaces is said when no server is where one was expected.
@@ -60,7 +61,7 @@ func unreached(ctx context.Context, o Options, base string, err error) error {
 			"the server at %s is too slow: its list of models was not complete within %s", base, late.limit)
 	case errors.As(err, &late):
 		return no("It may be stuck, or still starting: its log says. Check with: curl -m 10 "+base+"/v1/models",
-			"the server at %s takes connections but sent no answer within %s", base, late.limit)
+			"the server at %s takes connections but sent no answer within %s", base, unit.Duration(late.limit))
 	case timedOut(err):
 		return no("Check the address and the port, and whether a firewall stands between.",
 			"no LLM server at %s (the connection timed out)", base)
@@ -154,7 +155,7 @@ func (s *Server) refusal(status int, route, words string, wait time.Duration) er
 	case http.StatusTooManyRequests:
 		next := "Try again later; a service with such limits cannot be measured at high concurrency."
 		if wait > 0 {
-			next = fmt.Sprintf("It asks to wait %s. ", wait.Round(time.Second)) + next
+			next = fmt.Sprintf("It asks to wait %s. ", unit.Duration(wait)) + next
 		}
 		return fail(refuse, next, "the server at %s refuses more requests for now (%s)", at, said)
 	case http.StatusPaymentRequired:

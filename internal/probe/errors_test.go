@@ -97,7 +97,7 @@ func TestAServerThatNeverAnswersIsGivenUpOn(t *testing.T) {
 		serve(t, n, "127.0.0.1:8000", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		begun := time.Now()
 		_, err := look(t, n, nil)
-		must(t, err, speedmatrix.KindNoServer, "takes connections but sent no answer within 10s", "stuck")
+		must(t, err, speedmatrix.KindNoServer, "takes connections but sent no answer within 10 s", "stuck")
 		if took := time.Since(begun); took != 10*time.Second {
 			t.Errorf("it took %s", took)
 		}
@@ -117,7 +117,7 @@ func TestAServerThatTakesRequestsAndNeverAnswersIsGivenUpOn(t *testing.T) {
 		})
 		serve(t, n, "127.0.0.1:8000", f)
 		_, err := look(t, n, nil)
-		must(t, err, speedmatrix.KindNoServer, "takes requests but sent no token within 3m0s", "log")
+		must(t, err, speedmatrix.KindNoServer, "takes requests but sent no token within 3 min", "log")
 	})
 }
 

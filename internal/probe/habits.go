@@ -47,9 +47,13 @@ func (s *Server) learn(ctx context.Context, log *load.Log) error {
 	return nil
 }
 
-// countEvents gives the events with text, and those of them that carry a cumulative count.
+// countEvents gives the events with text, and those of them that carry a cumulative count. Counts that rise with fewer
+// than half of the texts are none.
 func countEvents(log *load.Log) (texts, counted int) {
+	most, rose := 0, 0
 	for e := range log.Events() {
+		rises := e.Tokens > most
+		most = max(most, e.Tokens)
 		if e.Length == 0 || e.Continued {
 			continue
 		}
@@ -57,6 +61,12 @@ func countEvents(log *load.Log) (texts, counted int) {
 		if e.Tokens >= 0 {
 			counted++
 		}
+		if rises {
+			rose++
+		}
+	}
+	if 2*rose < counted {
+		return texts, 0
 	}
 	return texts, counted
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +120,7 @@ func (s *Server) gather(ctx context.Context, w *sight) {
 	if s.Model.Base != "" {
 		s.Facts.Model.Set(speedmatrix.ModelBase, s.Model.Base, sourceModels)
 	}
+	s.warnBlind(w)
 	if told := s.metrics.tells(); told != "" {
 		s.Facts.Engine.Set(speedmatrix.EngineMetrics, told, "GET "+s.metrics.at())
 	}
@@ -168,6 +170,20 @@ func (s *Server) checkReplicas(ctx context.Context, w *sight) {
 		s.metrics = metricNames{}
 		s.warn("replicas", "GET %s is answered by several servers in turn: their figures are left out, and no figure is that of one engine", s.engine.metrics.at())
 	}
+}
+
+// warnBlind warns where an engine that can tell how many requests run and wait does not.
+func (s *Server) warnBlind(w *sight) {
+	tells := s.Kind == KindVLLM || s.Kind == KindSGLang || s.Kind == KindLlamaCpp
+	told := slices.ContainsFunc(s.Warnings, func(w speedmatrix.Warning) bool { return w.Code == "no_metrics" })
+	if !tells || told || s.Gauges() {
+		return
+	}
+	why := "GET /metrics does not tell"
+	if w.metricsErr != nil {
+		why = w.metricsErr.Error()
+	}
+	s.warn("no_figures", "how many requests run and wait in the server is not known (%s): queues are told by the streams' own times", why)
 }
 
 func stated(facts speedmatrix.Facts) speedmatrix.Facts {

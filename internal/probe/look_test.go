@@ -83,11 +83,11 @@ func TestBlocksTimesBlockSizeIsTakenOnlyWithoutTheTokens(t *testing.T) {
 		tokens, block int
 		warns         string
 	}{
-		"blocks alone":                {`block_size="16",num_gpu_blocks="100"`, 1600, 16, "kv_from_blocks"},
+		"blocks alone":                {`block_size="16",num_gpu_blocks="1000"`, 16000, 16, "kv_from_blocks"},
 		"tokens less than product":    {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="1200"`, 1200, 0, ""},
 		"tokens as the product":       {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="1600"`, 1600, 16, ""},
 		"blocks not yet known":        {`block_size="16",num_gpu_blocks="None"`, 0, 16, ""},
-		"tokens said to be nothing":   {`block_size="16",num_gpu_blocks="100",kv_cache_size_tokens="None"`, 1600, 16, "kv_from_blocks"},
+		"tokens said to be nothing":   {`block_size="16",num_gpu_blocks="1000",kv_cache_size_tokens="None"`, 16000, 16, "kv_from_blocks"},
 		"Mamba, older vLLM":           {`block_size="528",num_gpu_blocks="870",mamba_block_size="528"`, 0, 0, "kv_unknown"},
 		"sliding window, older vLLM":  {`block_size="16",num_gpu_blocks="100",sliding_window="4096"`, 0, 0, "kv_unknown"},
 		"Mamba with its tokens":       {`block_size="528",num_gpu_blocks="870",mamba_block_size="528",kv_cache_size_tokens="459360"`, 459360, 528, ""},

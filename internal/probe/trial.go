@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
 	"speedmatrix/internal/load"
+	"speedmatrix/internal/unit"
 )
 
 const (
@@ -77,6 +77,9 @@ func (s *Server) try(ctx context.Context) error {
 		s.warn("trial_failed", "a trial request failed: %s", failureOf(log))
 		s.Params.IgnoreEOS = s.knowsIgnoreEOS()
 		return nil
+	}
+	if log.Misnamed != "" {
+		s.warn("content_type", "the server sends event streams with the content type %q: they are read as what they are", log.Misnamed)
 	}
 	if err := s.settle(ctx, log); err != nil {
 		return err
@@ -206,7 +209,7 @@ func (s *Server) refused(log *load.Log) error {
 		return nil // it took the request: the cells say what came of theirs
 	case log.FirstNS == 0 && (log.Class == speedmatrix.RequestCut || log.Failure == load.FailureTimeout):
 		return fail(speedmatrix.KindNoServer, "It may be stuck, or busy with others' requests: its log says.",
-			"the server at %s takes requests but sent no token within %s", s.Base, trialLimit)
+			"the server at %s takes requests but sent no token within %s", s.Base, unit.Duration(trialLimit))
 	case log.Failure == load.FailureConnect, log.Failure == load.FailureTLS:
 		return fail(speedmatrix.KindNoServer, "It answered a moment ago: its log may say what happened.",
 			"the server at %s can no longer be reached (%s)", s.Base, log.Error)
@@ -315,7 +318,7 @@ func failureOf(log *load.Log) string {
 	case log.Failure == load.FailureEmpty:
 		return "an answer without a token"
 	case log.FirstNS == 0:
-		return fmt.Sprintf("no token within %s", trialLimit)
+		return "no token within " + unit.Duration(trialLimit)
 	}
 	return string(log.Failure)
 }

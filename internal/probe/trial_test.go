@@ -262,7 +262,7 @@ func TestRefusalsOfATrialSayWhatToDo(t *testing.T) {
 		what, next   string
 	}{
 		{"key", `{"error":{"message":"no key"}}`, 401, speedmatrix.KindRefused, "wants a valid key (401 Unauthorized: no key", "--api-key"},
-		{"limit", `{"error":{"message":"quota"}}`, 429, speedmatrix.KindRefused, "refuses more requests for now", "It asks to wait 20s"},
+		{"limit", `{"error":{"message":"quota"}}`, 429, speedmatrix.KindRefused, "refuses more requests for now", "It asks to wait 20 s"},
 		{"both refused", `{"error":{"message":"nonsense"}}`, 400, speedmatrix.KindRefused, "refuses a plain request (400 Bad Request: nonsense", "--body"},
 		{"no route", `{"detail":"Not Found"}`, 404, speedmatrix.KindNoServer, "has no POST /v1/chat/completions", "/v1 begins"},
 		{"not ready", `{"error":{"message":"busy"}}`, 503, speedmatrix.KindBusy, "not ready within 60 s", "loading"},

@@ -131,16 +131,18 @@ func (s *Server) readCacheSize(seen metricstext.Families) {
 	block := firstNumber(seen, "block_size")
 	effective := firstNumber(seen, "effective_attention_block_size")
 	mixed := mixedLayers(seen)
+	if mixed == "" && blocks*block < s.Model.MaxLength {
+		mixed = "less than one request may have"
+	}
+	longest := s.tokensByRequests(seen)
 	switch {
 	case tokens > 0:
 		engine.Set(speedmatrix.EngineKVTokens, tokens, sourceMetrics)
-	case blocks > 0 && block > 0 && mixed == "" && (effective == 0 || effective == block):
-		engine.Set(speedmatrix.EngineKVTokens, blocks*block, sourceMetrics)
-		s.warn("kv_from_blocks", "the server does not say how many tokens its KV cache holds; %d blocks × %d = %d is the most it can be",
-			blocks, block, blocks*block)
+	case longest > 0:
+		engine.Set(speedmatrix.EngineKVTokens, longest, sourceMetrics)
 	case blocks > 0 && block > 0:
-		s.warn("kv_unknown", "the server does not say how many tokens its KV cache holds, and its %d blocks of %d do not tell either (%s); "+
-			"its log does: say --state engine.%s=N", blocks, block, orText(mixed, "blocks of different sizes"), speedmatrix.EngineKVTokens)
+		plain := mixed == "" && (effective == 0 || effective == block)
+		s.takeBlocks(blocks, block, plain, orText(mixed, "blocks of different sizes"))
 	}
 	if blocks > 0 {
 		engine.Set(speedmatrix.EngineKVBlocks, blocks, sourceMetrics)
@@ -151,6 +153,33 @@ func (s *Server) readCacheSize(seen metricstext.Families) {
 	case block > 0 && (tokens == 0 && mixed == "" || tokens == blocks*block):
 		engine.Set(speedmatrix.EngineKVBlockTokens, block, sourceMetrics)
 	}
+}
+
+// takeBlocks takes blocks × block size for the size of the KV cache where the layers are plain, all alike; else why says
+// what speaks against it.
+func (s *Server) takeBlocks(blocks, block int, plain bool, why string) {
+	const unsaid = "the server does not say how many tokens its KV cache holds"
+	if !plain {
+		s.warn("kv_unknown", unsaid+", and its %d blocks of %d do not tell either (%s); its log does: say --state engine.%s=N",
+			blocks, block, why, speedmatrix.EngineKVTokens)
+		return
+	}
+	s.Facts.Engine.Set(speedmatrix.EngineKVTokens, blocks*block, sourceMetrics)
+	s.warn("kv_from_blocks", unsaid+"; %d blocks × %d = %d is the most it can be", blocks, block, blocks*block)
+}
+
+// tokensByRequests is the KV cache's size from the number of requests of the maximum length that vLLM says it holds; 0
+// where it does not.
+func (s *Server) tokensByRequests(seen metricstext.Families) int {
+	requests := 0.0
+	for _, text := range seen.Labels(cacheInfo, "kv_cache_max_concurrency") {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(x > 0) {
+			return 0
+		}
+		requests += x
+	}
+	return int(requests * float64(s.Model.MaxLength))
 }
 
 // mixedLayers says what in the labels tells of layers that do not all keep every token.

@@ -273,8 +273,16 @@ func methodDetails(run *speedmatrix.Run) []Fact {
 	if len(m.Body) > 0 {
 		add("Request fields", factValue(m.Body))
 	}
-	add("Server", strings.TrimSpace(Clean(run.Server.URL)))
+	add("Server", joinFacts(", ", strings.TrimSpace(Clean(run.Server.URL)), roundTrip(run)))
 	return list
+}
+
+// roundTrip is how far away the server is: a part of every time to first token.
+func roundTrip(run *speedmatrix.Run) string {
+	if run.Server.RoundTripMillis == nil {
+		return ""
+	}
+	return unit.Latency(*run.Server.RoundTripMillis) + " there and back"
 }
 
 func plainNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -175,14 +175,24 @@ func driftTrust(run *speedmatrix.Run) Trust {
 	case drift.Change == nil || !drift.Cell.Status.ShowsSpeed():
 		t.Text = fmt.Sprintf("the first cell again at the end: %s, no comparison", clip(Clean(string(drift.Cell.Status)), 24))
 	default:
-		t.Text = fmt.Sprintf("%s again at the end: %s", cellName(&drift.Cell), unit.Change(*drift.Change))
+		t.Text = fmt.Sprintf("%s again at the end: %s, ", cellName(&drift.Cell), unit.Change(*drift.Change))
 		if t.Doubt = drift.Significant; t.Doubt {
-			t.Text += ", beyond both intervals: something changed during the run"
+			t.Text += "beyond both intervals: something changed during the run"
 		} else {
-			t.Text += " (no drift)"
+			t.Text += withinIntervals(run.FindCell(drift.Cell.Phase, drift.Cell.Context, drift.Cell.Concurrency), &drift.Cell)
 		}
 	}
 	return t
+}
+
+// withinIntervals says from which change on the intervals of two measurements of a cell would not have met.
+func withinIntervals(first, again *speedmatrix.Cell) string {
+	const within = "within the intervals"
+	if first == nil || first.Interval95 == nil || again.Interval95 == nil || first.TotalTokensPerSecond == nil || *first.TotalTokensPerSecond <= 0 {
+		return within
+	}
+	half := (first.Interval95.High - first.Interval95.Low + again.Interval95.High - again.Interval95.Low) / 2
+	return within + ", which show a change from " + unit.PercentFine(half / *first.TotalTokensPerSecond) + " on"
 }
 
 // promptTrust compares measured prompt lengths with their labels.

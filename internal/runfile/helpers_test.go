@@ -20,7 +20,7 @@ func fullRun(t *testing.T) *speedmatrix.Run {
 
 // enums are values of fields that the schema does not leave free.
 var enums = map[string]string{
-	"origin": string(speedmatrix.OriginMeasured), "phase": string(speedmatrix.PhaseDecode),
+	"side": "A", "origin": string(speedmatrix.OriginMeasured), "phase": string(speedmatrix.PhaseDecode),
 	"status": string(speedmatrix.StatusValid), "ttft_kind": string(speedmatrix.TTFTWarm),
 	"token_source": string(speedmatrix.TokensFinalUsage), "channel": "reasoning",
 	"of": speedmatrix.TelemetryOfServer, "verdict": string(speedmatrix.ThrottlePowerCap),

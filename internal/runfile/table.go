@@ -110,12 +110,14 @@ func openTable[T any](file *os.File) (reader *parquet.GenericReader[T], err erro
 	return reader, err
 }
 
-// checkColumns wants every column of ours in the file, with its type; more are welcome.
+// checkColumns wants every column of ours in the file, with its type, but for those that may be null; more are welcome.
 func checkColumns(have, want *parquet.Schema) error {
 	for _, path := range want.Columns() {
 		ours, _ := want.Lookup(path...)
 		theirs, ok := have.Lookup(path...)
 		switch {
+		case !ok && ours.Node.Optional():
+			// Files of before the column was thought of: its values are unknown.
 		case !ok:
 			return fmt.Errorf("it has no column %q", path[0])
 		case theirs.Node.Type().Kind() != ours.Node.Type().Kind(), theirs.Node.Repeated() != ours.Node.Repeated():

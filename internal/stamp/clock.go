@@ -22,6 +22,7 @@ const pairs = 16
 // the monotonic time since. It is safe for concurrent use, and one per process
 // is enough. A clock made inside a testing/synctest bubble runs on its time.
 type Clock struct {
+	real   func() int64 // the real-time clock, in ns since 1970
 	base   time.Time
 	wall   int64        // base in ns since 1970
 	offset atomic.Int64 // real-time clock − this scale, in ns
@@ -31,7 +32,15 @@ type Clock struct {
 // NewClock makes a clock that agrees with the wall clock now.
 func NewClock() *Clock {
 	base := time.Now()
-	c := &Clock{base: base, wall: base.UnixNano()}
+	c := &Clock{real: func() int64 { return time.Now().UnixNano() }, base: base, wall: base.UnixNano()}
+	c.offset.Store(c.compare())
+	return c
+}
+
+// NewClockOn makes a clock that watches another real-time clock, which gives
+// nanoseconds since 1970.
+func NewClockOn(real func() int64) *Clock {
+	c := &Clock{real: real, base: time.Now(), wall: real()}
 	c.offset.Store(c.compare())
 	return c
 }
@@ -68,7 +77,7 @@ func (c *Clock) compare() int64 {
 	best := int64(-1)
 	for range pairs {
 		before := c.Now()
-		real := time.Now().UnixNano()
+		real := c.real()
 		width := c.Now() - before
 		if best < 0 || width < best {
 			best, offset = width, real-(before+width/2)

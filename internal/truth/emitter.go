@@ -29,6 +29,8 @@ type emitter struct {
 	hold    bool   // more events follow in the same write
 	name    string // of the event being framed
 	piece   int    // index in Framing.Split
+	endings int    // index in Framing.Endings
+	events  int    // asked for so far
 }
 
 // pending is a token event whose bytes are not all written. Its data line is
@@ -53,6 +55,9 @@ func (e *emitter) open() error {
 	if kind := e.s.script.Framing.ContentType; kind != "" {
 		h.Set("Content-Type", kind)
 	}
+	if e.s.script.Framing.Unchunked {
+		h.Set("Transfer-Encoding", "identity")
+	}
 	if e.s.script.CloseAfterStream {
 		h.Set("Keep-Alive", "timeout=5, max=100")
 	}
@@ -64,8 +69,9 @@ func (e *emitter) open() error {
 // says that nothing follows in the stream.
 func (e *emitter) tokens(c *wire.Chunk, event Event, last bool) error {
 	e.json = e.enc.Append(e.json[:0], c)
-	end := e.frame(e.json, last)
-	e.pending = append(e.pending, pending{event, end})
+	if end := e.reshaped(e.json, last); end > 0 {
+		e.pending = append(e.pending, pending{event, end})
+	}
 	if len(e.pending) < e.s.script.Framing.EventsPerWrite && !last {
 		return nil
 	}
@@ -80,8 +86,22 @@ func (e *emitter) chunk(c *wire.Chunk, last bool) error {
 
 // data writes an event of any data, and all that is queued before it.
 func (e *emitter) data(data []byte, last bool) error {
-	e.frame(data, last)
+	e.reshaped(data, last)
 	return e.flush()
+}
+
+// reshaped appends an event, or what the script sends in its place, and gives where
+// the last data line of it is complete; 0 if nothing is sent.
+func (e *emitter) reshaped(data []byte, last bool) (end int) {
+	if e.s.script.Reshape == nil {
+		return e.frame(data, last)
+	}
+	list := e.s.script.Reshape(e.rec.req.ID, e.events, string(data))
+	e.events++
+	for i, d := range list {
+		end = e.frame([]byte(d), last && i == len(list)-1)
+	}
+	return end
 }
 
 // done writes [DONE], the last event.
@@ -104,7 +124,17 @@ func (e *emitter) ping() error {
 }
 
 // line ends a line.
-func (e *emitter) line() { e.buf = append(e.buf, e.s.script.Framing.Ending...) }
+func (e *emitter) line() { e.buf = append(e.buf, e.ending()...) }
+
+// ending is how the next line ends.
+func (e *emitter) ending() string {
+	f := &e.s.script.Framing
+	if len(f.Endings) == 0 {
+		return f.Ending
+	}
+	e.endings++
+	return f.Endings[(e.endings-1)%len(f.Endings)]
+}
 
 // frame appends one event to the buffer and gives where its last data line is
 // complete: after the first byte of that line's end, because a CR ends it
@@ -114,18 +144,17 @@ func (e *emitter) frame(data []byte, last bool) int {
 	if f.NDJSON || e.lines {
 		e.buf = append(e.buf, data...)
 		e.line()
-		return len(e.buf) - len(f.Ending) + 1
+		return len(bytes.TrimRight(e.buf, "\r\n")) + 1
 	}
 	e.preamble()
 	if f.TwoLines && len(data) > 1 && data[0] == '{' {
 		e.dataLine(data[:1])
 		data = data[1:]
 	}
-	e.dataLine(data)
-	end := len(e.buf) - len(f.Ending) + 1
+	end := e.dataLine(data) + 1
 	switch {
 	case last && f.NoFinalEnding:
-		e.buf = bytes.TrimSuffix(e.buf, []byte(f.Ending))
+		e.buf = e.buf[:end-1]
 	case last && f.NoFinalBlank:
 	case f.LateBlank && !last:
 		e.owed = true
@@ -159,13 +188,16 @@ func (e *emitter) preamble() {
 	}
 }
 
-func (e *emitter) dataLine(data []byte) {
+// dataLine appends a data line and gives where its end begins.
+func (e *emitter) dataLine(data []byte) (end int) {
 	e.buf = append(e.buf, "data:"...)
 	if !e.s.script.Framing.NoBlank {
 		e.buf = append(e.buf, ' ')
 	}
 	e.buf = append(e.buf, data...)
+	end = len(e.buf)
 	e.line()
+	return end
 }
 
 // flush writes the buffer, in the pieces of the framing, and books the events.

@@ -170,6 +170,9 @@ func (g *generation) plan() {
 			g.total, g.finish = n, wire.FinishStop
 		}
 	}
+	if script.Finish != "" {
+		g.finish = script.Finish
+	}
 	for _, p := range script.Preempt {
 		if p.Request == g.id {
 			g.pauses = append(g.pauses, p)

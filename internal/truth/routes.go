@@ -93,7 +93,7 @@ func (s *Server) countable(r *wire.TokenizeRequest) []int {
 
 // scrape waits as the script says and reads the values in between. It has
 // answered already if ok is false.
-func (s *Server) scrape(w http.ResponseWriter, r *http.Request) (g gauges, after func(), ok bool) {
+func (s *Server) scrape(w http.ResponseWriter, r *http.Request) (g gauges, after func() (index int), ok bool) {
 	m := &s.script.Metrics
 	index := int(s.scrapes.Add(1)) - 1
 	if m.Off {
@@ -111,7 +111,10 @@ func (s *Server) scrape(w http.ResponseWriter, r *http.Request) (g gauges, after
 		}
 	}
 	g = s.sched.read()
-	return g, func() { _ = sleep.until(s.since() + m.After) }, true // gone or not, the answer is written
+	return g, func() int {
+		_ = sleep.until(s.since() + m.After) // gone or not, the answer is written
+		return index
+	}, true
 }
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
@@ -125,9 +128,12 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	} else {
 		s.vllmMetrics(x, &g)
 	}
-	after()
+	index, text := after(), x.Bytes()
+	if rewrite := s.script.Metrics.Rewrite; rewrite != nil {
+		text = []byte(rewrite(index, string(text)))
+	}
 	w.Header().Set("Content-Type", wire.ExpositionType)
-	_, _ = w.Write(x.Bytes()) // the client may be gone; there is nobody to tell
+	_, _ = w.Write(text) // the client may be gone; there is nobody to tell
 }
 
 // share adds one sample for each label set; whole values are dealt out so that they sum up.

@@ -3,6 +3,7 @@ package truth
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"speedmatrix/internal/wire"
@@ -288,6 +289,9 @@ func (g *generation) failNow() error {
 		if err := g.out.flush(); err != nil {
 			return err
 		}
+		if err := g.torn(); err != nil {
+			return err
+		}
 	}
 	switch g.fail.Kind {
 	case FailHang:
@@ -304,6 +308,19 @@ func (g *generation) failNow() error {
 	case FailStatus, FailClose, FailSilent, FailDrop:
 	}
 	return errDropped
+}
+
+// torn sends the first half of the event that would come next, if the script wants so.
+func (g *generation) torn() error {
+	if !g.fail.Torn {
+		return nil
+	}
+	if err := g.out.open(); err != nil {
+		return err
+	}
+	half := g.out.enc.Append(nil, &wire.Chunk{Text: g.s.script.Text(g.id, g.fail.After)})
+	_, err := g.out.write(append([]byte("data: "), half[:len(half)/2]...))
+	return err
 }
 
 // lastWords ends a failing stream properly.
@@ -337,6 +354,9 @@ func (g *generation) finishUp() error {
 	}
 	if g.out.speaker != nil {
 		return g.close()
+	}
+	if g.s.script.Framing.Trailers {
+		g.w.Header().Set(http.TrailerPrefix+"X-Truth-Tokens", strconv.Itoa(g.total))
 	}
 	tail, done := g.tail()
 	for i := range tail {

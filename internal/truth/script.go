@@ -109,6 +109,8 @@ type Script struct {
 	// set a request with ignore_eos goes on to its max_tokens.
 	StopAfter       func(Call) int
 	HonourIgnoreEOS bool
+	// Finish replaces the finish reason of every request, such as "content_filter".
+	Finish string
 
 	Usage Usage
 	// Reported overrides the cumulative token count that usage gives after so many tokens.
@@ -124,6 +126,10 @@ type Script struct {
 	// FinalDelay passes between the last token and what follows it.
 	FinalDelay time.Duration
 	Framing    Framing
+	// Reshape, if set, gives what is sent in the place of each event of a stream, [DONE] and errors included:
+	// any number of events with these data, in one write. event numbers what a request would have sent, from 0. A
+	// token event counts as sent with the last of them; with none it is not sent at all and stays out of the account.
+	Reshape func(req, event int, data string) []string
 	// IgnoreStream answers every request with one document.
 	IgnoreStream bool
 	// CloseAfterStream closes the connection CloseDelay after each stream without
@@ -192,6 +198,8 @@ type Failure struct {
 	Problem *wire.Problem
 	// Done sends [DONE] after FailEvent and FailEnd.
 	Done bool
+	// Torn sends the first half of an event before FailDrop, FailReset, FailHang and FailEnd.
+	Torn bool
 	// Delay passes before FailStatus and FailClose.
 	Delay time.Duration
 }
@@ -199,9 +207,11 @@ type Failure struct {
 // Framing is how events are put on the wire. The zero value is one write for
 // each event, "data: {…}" and a blank line, each ended by LF.
 type Framing struct {
-	Ending  string // "\n" (default), "\r\n" or "\r"
-	NoBlank bool   // "data:{…}", without the blank after the colon
-	BOM     bool   // a byte order mark first
+	Ending string // "\n" (default), "\r\n" or "\r"
+	// Endings end the lines in turn, in the place of Ending.
+	Endings []string
+	NoBlank bool // "data:{…}", without the blank after the colon
+	BOM     bool // a byte order mark first
 	// Comments is the number of comment lines before each event; Ping sends one
 	// each so often until the first token.
 	Comments int
@@ -224,6 +234,8 @@ type Framing struct {
 	ContentType string
 	// NDJSON sends one JSON a line instead of events, without [DONE].
 	NDJSON bool
+	// Unchunked ends the body with the connection, as HTTP/1.0 does; Trailers sends fields behind it.
+	Unchunked, Trailers bool
 }
 
 // Metrics is how /metrics (and /slots) answer.
@@ -237,4 +249,6 @@ type Metrics struct {
 	Engines int
 	// Speculative shows counters as if each event had been one step of drafting.
 	Speculative bool
+	// Rewrite, if set, gives what the scrape of that index answers in the place of the text.
+	Rewrite func(scrape int, text string) string
 }

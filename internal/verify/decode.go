@@ -103,7 +103,7 @@ func (m *measurement) overWindow(got *speedmatrix.Cell, wholeLife bool) {
 	got.ContextTokens = m.contextTokens(got.PromptTokens)
 	got.CompletedRequests = new(m.completed())
 	got.ActiveRequestsMean = m.activeMean()
-	got.QueuedShare = m.queuedShare(got.TTFT)
+	got.QueuedShare = m.queuedShare()
 	got.AcceptedTokensPerStep = m.tokensPerStep()
 	got.CounterCheck = m.counterCheck()
 }
@@ -135,20 +135,33 @@ func (m *measurement) timeBetweenTokens(wholeLife bool) []float64 {
 // tokens after the first.
 func (r *request) pace(chosen func(event) bool) (duration, after float64) {
 	var first, last int64
-	arrivals := 0
-	for _, e := range r.events {
+	begun := false
+	for _, e := range r.timed() {
 		if !chosen(e) || e.weight <= 0 && e.text == 0 {
 			continue
 		}
-		if arrivals == 0 {
-			first = e.at
-		} else {
+		if !begun {
+			first, begun = e.at, true
+		}
+		if e.at > first {
 			after += e.weight
 		}
 		last = e.at
-		arrivals++
 	}
 	return float64(last-first) / 1e9, after
+}
+
+// timed are the events that have a time of their own: of a request that ended not what was
+// counted after its last text.
+func (r *request) timed() []event {
+	end := len(r.events)
+	for end > 0 && r.events[end-1].text == 0 {
+		end--
+	}
+	if end == 0 || r.Class != string(speedmatrix.RequestCompleted) {
+		return r.events
+	}
+	return r.events[:end]
 }
 
 // gaps are the times between consecutive events with text of a request, both in the window, in ms.
@@ -238,7 +251,7 @@ func (m *measurement) activeMean() *float64 {
 }
 
 // queuedShare by the waiting gauge, else by streams that waited long for a first token.
-func (m *measurement) queuedShare(ttft *speedmatrix.Distribution) *float64 {
+func (m *measurement) queuedShare() *float64 {
 	known := having(m.inside, func(s speedmatrix.ServerRow) *float64 { return s.Waiting })
 	var waited float64
 	for i, s := range known {
@@ -256,10 +269,11 @@ func (m *measurement) queuedShare(ttft *speedmatrix.Distribution) *float64 {
 	if len(known) > 0 {
 		return new(waited / m.seconds())
 	}
-	if ttft == nil {
+	usual := m.usualWait()
+	if usual == nil {
 		return nil
 	}
-	patience := 3 * *ttft.P50 / 1000
+	patience := 3 * *usual
 	for _, r := range m.streams {
 		if r.WrittenNS == nil {
 			continue
@@ -268,12 +282,26 @@ func (m *measurement) queuedShare(ttft *speedmatrix.Distribution) *float64 {
 		if !ok {
 			until = r.endedBy(m.to)
 		}
+		if !ok && r.Class == string(speedmatrix.RequestCompleted) {
+			continue // tokens without text: when they came is not known
+		}
 		// Seconds since the window's start: an instant in ns is too large for a float64.
 		from := float64(*r.WrittenNS-m.from)/1e9 + patience
 		to := float64(until-m.from) / 1e9
 		waited += max(min(to, m.seconds())-max(from, 0), 0)
 	}
 	return new(waited / (float64(m.cell.Concurrency) * m.seconds()))
+}
+
+// usualWait is the median time to first token of the launched requests that had one by the window's end, in seconds.
+func (m *measurement) usualWait() *float64 {
+	var ttft []float64
+	for _, r := range m.streams {
+		if first, ok := r.firstText(); ok && r.isLaunch() && r.WrittenNS != nil && first <= m.to {
+			ttft = append(ttft, float64(first-*r.WrittenNS)/1e9)
+		}
+	}
+	return median(ttft)
 }
 
 // preemptions is the increase of the engine's counter from the first scrape of the
@@ -296,11 +324,11 @@ func (m *measurement) preemptions() *int {
 		}
 		own = append(own, s)
 	}
-	known := having(own, func(s speedmatrix.ServerRow) *float64 { return s.Preemptions })
-	if len(known) == 0 {
+	first, last, ok := ends(own, func(s speedmatrix.ServerRow) *float64 { return s.Preemptions })
+	if !ok {
 		return nil
 	}
-	return new(int(math.Round(*known[len(known)-1].Preemptions - *known[0].Preemptions)))
+	return new(int(math.Round(*last.Preemptions - *first.Preemptions)))
 }
 
 // tokensPerStep of speculative decoding: the step's own token and the accepted drafts.
@@ -311,7 +339,13 @@ func (m *measurement) tokensPerStep() *float64 {
 		}
 		return s.Drafts
 	})
-	if !ok || *last.Drafts <= *first.Drafts {
+	_, _, rose := ends(m.inside, func(s speedmatrix.ServerRow) *float64 {
+		if s.Drafts == nil {
+			return nil
+		}
+		return s.DraftsAccepted
+	})
+	if !ok || !rose || *last.Drafts <= *first.Drafts {
 		return nil
 	}
 	return new(1 + (*last.DraftsAccepted-*first.DraftsAccepted)/(*last.Drafts-*first.Drafts))

@@ -86,11 +86,11 @@ func (r *request) isSample() bool {
 	return r.Purpose == "fill" && r.Class != string(speedmatrix.RequestFailed)
 }
 
-// firstMillis is the request's TTFT: by its events, or as its row has it where the
-// events of single requests were not kept.
+// firstMillis is the request's TTFT: by its events, or as its row has it where no
+// event has text: the one token of a prefill may have none.
 func (r *request) firstMillis() (float64, bool) {
 	first, ok := r.firstText()
-	if !ok && len(r.events) == 0 && r.FirstNS != nil {
+	if !ok && r.FirstNS != nil {
 		first, ok = *r.FirstNS, true
 	}
 	if !ok || r.WrittenNS == nil {

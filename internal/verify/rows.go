@@ -18,6 +18,8 @@ type event struct {
 	tokens int32 // cumulative count, −1 without one
 	// content says that some of the text was of the content channel.
 	content bool
+	// reasoning says the same of the reasoning channel.
+	reasoning bool
 }
 
 // request is one request of a cell with its events in order of arrival.
@@ -118,12 +120,14 @@ func (r *request) add(row speedmatrix.EventRow) {
 	if row.Tokens != nil {
 		e.tokens = *row.Tokens
 	}
+	e.reasoning = row.TextLength > 0 && row.Channel == speedmatrix.ChannelReasoning.String()
 	e.content = row.TextLength > 0 && row.Channel == speedmatrix.ChannelContent.String()
 	if n := len(r.events); row.Continued && n > 0 {
 		last := &r.events[n-1]
 		last.text += e.text
 		last.tokens = max(last.tokens, e.tokens)
 		last.content = last.content || e.content
+		last.reasoning = last.reasoning || e.reasoning
 		return
 	}
 	r.events = append(r.events, e)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -23,8 +24,9 @@ func (c *checker) weigh(m *measurement) {
 		case r.countsAlong():
 			r.source = speedmatrix.TokensPerEventUsage
 			r.weighByCounts()
-		case r.finalUsage() && r.spread(float64(*r.CompletionTokens), func(event) bool { return true }):
+		case r.finalUsage() && r.spread(float64(*r.CompletionTokens-r.hidden()), func(event) bool { return true }):
 			r.source = speedmatrix.TokensFinalUsage
+			r.addHidden()
 		case r.WindowTokens != nil && r.spread(float64(*r.WindowTokens), func(e event) bool { return m.in(e.at) }):
 			r.source = speedmatrix.TokensTokenizer
 		default:
@@ -40,14 +42,52 @@ func (c *checker) weigh(m *measurement) {
 	}
 }
 
-// countsAlong says whether events of the request carried cumulative counts.
+// countsAlong says whether events of the request carried cumulative counts. Those are
+// none that do not rise with at least half of the texts that bring one.
 func (r *request) countsAlong() bool {
-	return slices.ContainsFunc(r.events, func(e event) bool { return e.tokens >= 0 })
+	var largest int32
+	some, rising, still := false, 0, 0
+	for _, e := range r.events {
+		some = some || e.tokens >= 0
+		switch {
+		case e.text == 0 || e.tokens < 0:
+		case e.tokens > largest:
+			rising++
+		default:
+			still++
+		}
+		largest = max(largest, e.tokens)
+	}
+	return some && rising >= still
 }
 
-// finalUsage says whether the request finished and told its completion tokens.
+// finalUsage says whether the request finished and told its completion tokens, which
+// are none where they are fewer than half of its texts.
 func (r *request) finalUsage() bool {
-	return r.Class == string(speedmatrix.RequestCompleted) && r.CompletionTokens != nil
+	texts := int32(0)
+	for _, e := range r.events {
+		if e.text > 0 {
+			texts++
+		}
+	}
+	return r.Class == string(speedmatrix.RequestCompleted) && r.CompletionTokens != nil && *r.CompletionTokens >= (texts+1)/2
+}
+
+// hidden is how many tokens of the usage are reasoning without text.
+func (r *request) hidden() int32 {
+	shown := slices.ContainsFunc(r.events, func(e event) bool { return e.reasoning })
+	if r.ReasoningTokens == nil || r.CompletionTokens == nil || *r.ReasoningTokens > *r.CompletionTokens || shown {
+		return 0
+	}
+	return *r.ReasoningTokens
+}
+
+// addHidden puts the hidden tokens where the first text came.
+func (r *request) addHidden() {
+	i := slices.IndexFunc(r.events, func(e event) bool { return e.text > 0 })
+	if i >= 0 {
+		r.events[i].weight += float64(r.hidden())
+	}
 }
 
 // weighByCounts: the count of an event minus the largest one before it.
@@ -137,10 +177,11 @@ func (m *measurement) tokens(from, to int64) float64 {
 
 func generated(s speedmatrix.ServerRow) *float64 { return s.GenerationTokens }
 
-// ends gives the first and the last of the scrapes that have a value, if they are two.
+// ends gives the first and the last of the scrapes that have a counter's value, if they are two and it never fell:
+// one that did began anew.
 func ends(scrapes []speedmatrix.ServerRow, value func(speedmatrix.ServerRow) *float64) (first, last speedmatrix.ServerRow, ok bool) {
 	known := having(scrapes, value)
-	if len(known) < 2 {
+	if len(known) < 2 || !slices.IsSortedFunc(known, func(a, b speedmatrix.ServerRow) int { return cmp.Compare(*value(a), *value(b)) }) {
 		return first, last, false
 	}
 	return known[0], known[len(known)-1], true

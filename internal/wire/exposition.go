@@ -9,6 +9,12 @@ import (
 // ExpositionType is the content type of Exposition.
 const ExpositionType = "text/plain; version=0.0.4; charset=utf-8"
 
+// What is escaped in the text of help and in the values of labels.
+var (
+	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+	labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+)
+
 // Exposition builds the Prometheus text of /metrics. The zero value is empty.
 type Exposition struct {
 	buf  []byte
@@ -19,7 +25,7 @@ type Exposition struct {
 func (x *Exposition) Family(name, kind, help string) {
 	x.name = name
 	x.buf = append(x.buf, "# HELP "+name+" "...)
-	x.buf = append(x.buf, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help)...)
+	x.buf = append(x.buf, helpEscapes.Replace(help)...)
 	x.buf = append(x.buf, "\n# TYPE "+name+" "+kind+"\n"...)
 }
 
@@ -38,7 +44,7 @@ func (x *Exposition) sample(suffix string, value float64, labels []string) {
 		x.buf = append(x.buf, "{,"[min(i, 1)])
 		x.buf = append(x.buf, labels[i]...)
 		x.buf = append(x.buf, `="`...)
-		x.buf = append(x.buf, strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(labels[i+1])...)
+		x.buf = append(x.buf, labelEscapes.Replace(labels[i+1])...)
 		x.buf = append(x.buf, '"')
 	}
 	if len(labels) > 1 {

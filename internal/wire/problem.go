@@ -17,8 +17,8 @@ type Problem struct {
 	// Raw, if not "", is the whole body instead of the OpenAI error object, of type ContentType.
 	Raw         string
 	ContentType string
-	// RetryAfter is the header of that name, "" for none.
-	RetryAfter string
+	// RetryAfter and Location are the headers of these names, "" for none.
+	RetryAfter, Location string
 }
 
 // Body is the JSON of the problem (or Raw). It is also the data of an error
@@ -51,6 +51,9 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", kind)
 	if p.RetryAfter != "" {
 		w.Header().Set("Retry-After", p.RetryAfter)
+	}
+	if p.Location != "" {
+		w.Header().Set("Location", p.Location)
 	}
 	body := p.Body()
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
