@@ -12,7 +12,7 @@ import (
 
 const (
 	// readBytes is the buffer of one read of a body.
-	readBytes = 16 << 10
+	readBytes = 4 << 10
 	// oddBytes bounds a body that is neither an event stream nor JSON, wholeBytes a JSON document.
 	oddBytes   = 64 << 10
 	wholeBytes = 32 << 20

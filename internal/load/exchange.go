@@ -43,8 +43,8 @@ type live struct {
 	conn   atomic.Pointer[stamp.Conn] // that it went out on last
 	wrote  atomic.Bool                // all of it, or all but what net/http still buffers
 	// Times on the client's clock, 0 is not yet; event is the newest event, text or not.
-	written, headers, first, last, event atomic.Int64
-	over                                 atomic.Bool
+	departed, written, headers, first, last, event atomic.Int64
+	over                                           atomic.Bool
 }
 
 // writtenNS is when the last byte was in the socket, 0 if it is not.
@@ -147,6 +147,7 @@ func (x *exchange) attempt() (*http.Response, error) {
 	req.Body, _ = req.GetBody()
 	trace := &httptrace.ClientTrace{
 		GotConn:              x.gotConn,
+		WroteHeaders:         x.departs,
 		WroteRequest:         func(info httptrace.WroteRequestInfo) { x.live.wrote.Store(info.Err == nil) },
 		GotFirstResponseByte: func() { x.heard.Store(true) },
 	}
@@ -162,6 +163,12 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.live.wrote.Store(false)
 	x.live.conn.Store(conn)
 	x.stream.took(conn)
+}
+
+// departs notes when the request first left for the socket: its headers lie in
+// the buffer that is written next. Sending it again does not count.
+func (x *exchange) departs() {
+	x.live.departed.CompareAndSwap(0, x.stream.client.options.Clock.Now())
 }
 
 // receive reads the answer.
@@ -257,6 +264,7 @@ func (x *exchange) settle() {
 	}
 	l.EndedNS = max(l.EndedNS, l.LastNS)
 	l.ConnectNS = x.stream.line.connect.Load()
+	l.DepartedNS = x.live.departed.Load()
 	l.Replays = max(x.sends-1, 0)
 	l.Body = nil // prompts are large, logs are many
 	x.completeUsage()

@@ -18,6 +18,10 @@ import (
 // idle connections wait at least 5 s.
 const stockAge = 4 * time.Second
 
+// writeBytes is the buffer that a request is put together in. A body that it
+// cannot hold goes to the socket in larger pieces past it.
+const writeBytes = 4 << 10
+
 // line opens the connections of one stream. It may hold one in stock, opened
 // before it was needed, which the transport gets at its next dial.
 type line struct {
@@ -55,7 +59,7 @@ func (l *line) transport() *http.Transport {
 		MaxConnsPerHost:     1,
 		MaxIdleConnsPerHost: 1,
 		IdleConnTimeout:     stockAge,
-		WriteBufferSize:     64 << 10,
+		WriteBufferSize:     writeBytes,
 	}
 	if proxy := l.client.target.proxy; proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)

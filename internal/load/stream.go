@@ -34,8 +34,8 @@ type stream struct {
 	hasCounts atomic.Bool
 
 	mu   sync.Mutex
-	conn *stamp.Conn // in use
-	past connections // used before
+	conn *stamp.Conn  // in use
+	past *connections // used before; nil without any
 }
 
 // answer is the memory for reading one answer after the other.
@@ -107,10 +107,14 @@ func (s *stream) close() {
 func (s *stream) took(conn *stamp.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if conn != s.conn {
-		s.past.add(s.conn)
-		s.conn = conn
+	if conn == s.conn {
+		return
 	}
+	if s.past == nil && s.conn != nil {
+		s.past = new(connections)
+	}
+	s.past.add(s.conn)
+	s.conn = conn
 }
 
 // newRecord starts the record of a request, behind those before it.
@@ -238,5 +242,7 @@ func (s *stream) addTo(q *Quality, all *connections) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all.add(s.conn)
-	all.merge(&s.past)
+	if s.past != nil {
+		all.merge(s.past)
+	}
 }
