@@ -5,7 +5,7 @@
 //
 //	go run ./bench/ceiling [PART…]
 //
-// The parts are stamps, ttft, total, rate, cpu, memory, streams. Where taskset
+// The parts are stamps, place, ttft, total, rate, cpu, memory, streams. Where taskset
 // exists, rate pins the server to core 0 and the client to core 1.
 package main
 
@@ -52,6 +52,7 @@ type part struct {
 func runParts(b bed, names []string) error {
 	parts := []part{
 		{"stamps", "stamp error, tokens in lockstep", stamps},
+		{"place", "the server in a process of its own, and in the client's", place},
 		{"ttft", "TTFT and departure, 1,024 × 50 and 512 × 50 tok/s", ttft},
 		{"total", "total tok/s", total},
 		{"rate", "highest rate on one core of the client, tokens spread", rate},

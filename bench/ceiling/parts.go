@@ -21,15 +21,22 @@ func background() context.Context { return context.Background() }
 
 // bed is how loads are measured: the cores of server and client, "" for any,
 // and where the client's profiles go, "" for nowhere.
-type bed struct{ server, client, profiles string }
+type bed struct {
+	serverCore, clientCore, profiles string
+	// oneProcess puts the server into the client's process.
+	oneProcess bool
+}
 
 // measure runs a load with server and client as processes of their own.
 func (b bed) measure(l bench.SelfLoad) (*outcome, error) {
+	if b.oneProcess {
+		return b.client(l)
+	}
 	args := []string{"-serve", l.Gap().String()}
 	if l.Spread {
 		args = append(args, "-spread")
 	}
-	server := command(b.server, args...)
+	server := command(b.serverCore, args...)
 	in, err := server.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -50,11 +57,16 @@ func (b bed) measure(l bench.SelfLoad) (*outcome, error) {
 		return nil, err
 	}
 	l.Server = strings.TrimSpace(address)
+	return b.client(l)
+}
+
+// client runs a load in a process of its own, the server in it unless the load names one.
+func (b bed) client(l bench.SelfLoad) (*outcome, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
-	client := command(b.client, "-profile", b.profiles, "-load", string(text))
+	client := command(b.clientCore, "-profile", b.profiles, "-load", string(text))
 	answer, err := client.Output()
 	if err != nil {
 		return nil, err
@@ -129,6 +141,19 @@ func stamps(b bed) error {
 		bench.SelfLoad{Streams: 128, Rate: 100, Time: 5 * time.Second}, bench.SelfLoad{Streams: 1024, Rate: 50, Time: 5 * time.Second})
 }
 
+// place compares a server in the client's own process with one beside it.
+func place(b bed) error {
+	for range 3 {
+		for _, b.oneProcess = range []bool{false, true} {
+			fmt.Printf("  one process: %t\n", b.oneProcess)
+			if err := b.table(bench.SelfLoad{Streams: 128, Rate: 100, Time: time.Second}, bench.SelfLoad{Streams: 1024, Rate: 50, Time: time.Second}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func ttft(b bed) error {
 	return b.table(bench.SelfLoad{Streams: 1024, Rate: 50, Time: 2 * time.Second}, bench.SelfLoad{Streams: 512, Rate: 50, Time: 2 * time.Second})
 }
@@ -141,7 +166,7 @@ func total(b bed) error {
 // rate raises the rate of 1,024 streams until the error of the stamps is too large.
 func rate(b bed) error {
 	if _, err := exec.LookPath("taskset"); err == nil {
-		b.server, b.client = "0", "1"
+		b.serverCore, b.clientCore = "0", "1"
 	}
 	fmt.Print(lineHead)
 	held := 0.0

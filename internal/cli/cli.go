@@ -34,6 +34,8 @@ type Env struct {
 	Signals <-chan os.Signal
 	// SelfCheck measures this program's own error; nil is bench.SelfCheck.
 	SelfCheck func(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error)
+	// SelfTest measures this program with a load; nil is bench.SelfTest.
+	SelfTest bench.Measure
 	// Machine reads what this machine is; nil is machine.Facts.
 	Machine func(ctx context.Context) speedmatrix.Facts
 	// Create makes a run directory; nil is runfile.Create.
