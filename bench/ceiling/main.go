@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/load"
 	"speedmatrix/internal/stamp"
 	"speedmatrix/internal/truth"
 )
@@ -25,17 +26,18 @@ import (
 func main() {
 	serve := flag.Duration("serve", 0, "be the server, with this gap between tokens")
 	spread := flag.Bool("spread", false, "with -serve: spread the streams over the gap")
-	load := flag.String("load", "", "be the client, with this load in JSON")
+	spec := flag.String("load", "", "be the client, with this load in JSON")
 	profiles := flag.String("profile", "", "keep the client's profiles of processor and memory in this folder")
+	engine := flag.String("engine", "", "how the client reads: net/http or epoll; by the number of streams if empty")
 	flag.Parse()
 	var err error
 	switch {
 	case *serve > 0:
 		err = beServer(truth.Beat{Gap: *serve, Spread: *spread})
-	case *load != "":
-		err = beClient(*load, *profiles)
+	case *spec != "":
+		err = beClient(*spec, *profiles, load.Engine(*engine))
 	default:
-		err = runParts(bed{profiles: *profiles}, flag.Args())
+		err = runParts(bed{profiles: *profiles, engine: *engine}, flag.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ceiling:", err)
@@ -99,11 +101,12 @@ func beServer(b truth.Beat) error {
 }
 
 // beClient runs one load and prints the outcome in JSON.
-func beClient(text, profiles string) error {
+func beClient(text, profiles string, engine load.Engine) error {
 	var l bench.SelfLoad
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		return err
 	}
+	l.Client.Engine = engine
 	out := outcome{Idle: resident()}
 	most := make(chan int64)
 	ended := make(chan struct{})

@@ -22,7 +22,7 @@ func background() context.Context { return context.Background() }
 // bed is how loads are measured: the cores of server and client, "" for any,
 // and where the client's profiles go, "" for nowhere.
 type bed struct {
-	serverCore, clientCore, profiles string
+	serverCore, clientCore, profiles, engine string
 	// oneProcess puts the server into the client's process.
 	oneProcess bool
 }
@@ -66,7 +66,7 @@ func (b bed) client(l bench.SelfLoad) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := command(b.clientCore, "-profile", b.profiles, "-load", string(text))
+	client := command(b.clientCore, "-profile", b.profiles, "-engine", b.engine, "-load", string(text))
 	answer, err := client.Output()
 	if err != nil {
 		return nil, err

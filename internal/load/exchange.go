@@ -65,6 +65,8 @@ type exchange struct {
 	live   *live
 	log    *Log
 	record *record
+	// release frees the context of a request that has ended.
+	release context.CancelCauseFunc
 
 	heard atomic.Bool // a byte of an answer came on the connection
 	// sends counts the connections tried, spare says that the newest was opened before this request.
@@ -81,8 +83,9 @@ type exchange struct {
 
 // exchange sends one request and returns when it has ended.
 func (s *stream) exchange(ctx context.Context, r Request) *Log {
+	s.ready()
 	x := s.begin(ctx, r)
-	defer x.live.cancel(nil)
+	defer x.release(nil)
 	resp, err := x.send()
 	if err != nil {
 		x.unanswered(err)
@@ -105,7 +108,10 @@ func (s *stream) begin(ctx context.Context, r Request) *exchange {
 		stream: s,
 		ctx:    ctx,
 		live:   &live{cancel: cancel, start: now},
-		record: s.newRecord(r.ID),
+		record: s.newRecord(r.ID), release: cancel,
+	}
+	if s.ends != nil {
+		x.live.cancel = func(cause error) { cancel(cause); s.ends(x) }
 	}
 	x.log = &Log{
 		Request: r, Stream: s.index, StartNS: now, ConnectNS: -1, record: x.record,
@@ -154,12 +160,17 @@ func (x *exchange) attempt() (*http.Response, error) {
 	return x.stream.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(x.ctx, trace)))
 }
 
-// gotConn notes the connection that the request goes out on.
+// gotConn notes the connection that net/http sends the request on.
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	x.goesOn(stamp.Under(info.Conn), info.Reused || x.stream.line.connect.Load() < 0)
+}
+
+// goesOn notes the connection that the request goes out on; spare says that it
+// was opened before the request.
+func (x *exchange) goesOn(conn *stamp.Conn, spare bool) {
 	x.sends++
-	x.spare = info.Reused || x.stream.line.connect.Load() < 0
+	x.spare = spare
 	x.heard.Store(false)
-	conn := stamp.Under(info.Conn)
 	x.live.wrote.Store(false)
 	x.live.conn.Store(conn)
 	x.stream.took(conn)
@@ -174,6 +185,16 @@ func (x *exchange) departs() {
 // receive reads the answer.
 func (x *exchange) receive(resp *http.Response) {
 	defer resp.Body.Close()
+	if !x.answered(resp) {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
+		x.refused(resp, body)
+		return
+	}
+	x.read(resp.Body)
+}
+
+// answered notes the headers of an answer and says whether it is a good one.
+func (x *exchange) answered(resp *http.Response) bool {
 	conn := x.live.conn.Load()
 	x.log.HTTPStatus = resp.StatusCode
 	x.log.HeadersNS, _ = conn.LastRead()
@@ -181,11 +202,7 @@ func (x *exchange) receive(resp *http.Response) {
 	x.log.SendNS = x.log.WrittenNS - x.log.StartNS
 	x.live.written.Store(x.log.WrittenNS)
 	x.live.headers.Store(x.log.HeadersNS)
-	if resp.StatusCode/100 != 2 {
-		x.refused(resp)
-		return
-	}
-	x.read(resp.Body)
+	return resp.StatusCode/100 == 2
 }
 
 // written is when the last byte of a request whose answer has come was in the
@@ -199,9 +216,8 @@ func written(conn *stamp.Conn, headers int64) int64 {
 	return ended
 }
 
-// refused keeps the server's words of an HTTP error.
-func (x *exchange) refused(resp *http.Response) {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
+// refused keeps the server's words of an HTTP error, of which body is the beginning.
+func (x *exchange) refused(resp *http.Response, body []byte) {
 	words := dialect.ErrorText(body)
 	if to := resp.Header.Get("Location"); words == "" && to != "" {
 		words = "redirects to " + to

@@ -26,8 +26,10 @@ const writeBytes = 4 << 10
 // before it was needed, which the transport gets at its next dial.
 type line struct {
 	client *Client
-	life   context.Context // ends all dials
-	end    context.CancelFunc
+	// wrap makes a new connection ready for use; it owns it even if it fails.
+	wrap func(net.Conn) (net.Conn, error)
+	life context.Context // ends all dials
+	end  context.CancelFunc
 
 	mu       sync.Mutex
 	stock    net.Conn
@@ -39,6 +41,7 @@ type line struct {
 
 func newLine(c *Client) *line {
 	l := &line{client: c}
+	l.wrap = func(conn net.Conn) (net.Conn, error) { return stamp.Wrap(conn, c.options.Clock), nil }
 	l.life, l.end = context.WithCancel(context.Background())
 	l.connect.Store(-1)
 	return l
@@ -164,7 +167,10 @@ func (l *line) newPlain(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, l.failed(FailureConnect, address, err)
 	}
-	return stamp.Wrap(conn, o.Clock), nil
+	if conn, err = l.wrap(conn); err != nil {
+		return nil, l.failed(FailureConnect, address, err)
+	}
+	return conn, nil
 }
 
 // newTLS opens a connection and shakes hands; the stamps lie below the TLS.

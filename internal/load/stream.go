@@ -18,10 +18,12 @@ type stream struct {
 	client    *Client
 	index     int32
 	line      *line
-	transport *http.Transport
-	logs      []*Log
-	newest    *record
-	textLeft  int
+	transport *http.Transport // nil before the first request, and where a loop reads
+	// ends, if set, is told from any goroutine that a request was ended by its context.
+	ends     func(*exchange)
+	logs     []*Log
+	newest   *record
+	textLeft int
 	answer
 	tally
 
@@ -92,15 +94,24 @@ func (c *connections) merge(o *connections) {
 func newStream(c *Client, index int32) *stream {
 	l := newLine(c)
 	return &stream{
-		client: c, index: index, line: l, transport: l.transport(), textLeft: textLimit,
-		answer: answer{buf: make([]byte, readBytes), decoder: c.options.Dialect.NewDecoder()},
+		client: c, index: index, line: l, textLeft: textLimit,
+		answer: answer{decoder: c.options.Dialect.NewDecoder()},
+	}
+}
+
+// ready makes what net/http and a goroutine of its own need to read with.
+func (s *stream) ready() {
+	if s.transport == nil {
+		s.transport, s.buf = s.line.transport(), make([]byte, readBytes)
 	}
 }
 
 // close closes all connections.
 func (s *stream) close() {
 	s.line.close()
-	s.transport.CloseIdleConnections()
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
 }
 
 // took notes the connection that a request goes out on.

@@ -2,8 +2,10 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"speedmatrix"
@@ -28,6 +30,9 @@ type Streams struct {
 	ctx     context.Context
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
+	engine  Engine
+	loops   []*loop // of EngineEpoll
+	driven  bool    // they run, or have run
 
 	start    sync.Once
 	launched chan struct{} // closed by Launch, which sets the two below before
@@ -47,31 +52,56 @@ func (c *Client) Open(ctx context.Context, n int, next func(stream int, restart 
 	for i := range n {
 		s.list = append(s.list, newStream(c, int32(i)))
 	}
-	slots := make(chan struct{}, opening)
-	opened := make(chan error, n)
+	var failed error
+	if s.engine = c.engine(n); s.engine == EngineEpoll {
+		failed = s.openLanes(c, n)
+	} else {
+		failed = s.openGoroutines(n)
+	}
+	if failed != nil {
+		s.end(errCut)
+		s.Stop()
+		return nil, c.unopened(failed)
+	}
+	s.drive()
+	s.running.Go(func() { watch(s.ctx, s.clock, c.options.Limits, s.list) })
+	return s, nil
+}
+
+// openGoroutines opens n streams, each with a goroutine of its own.
+func (s *Streams) openGoroutines(n int) error {
+	slots, opened := make(chan struct{}, opening), make(chan error, n)
 	for i := range s.list {
 		s.running.Go(func() { s.run(i, slots, opened) })
 	}
-	var failed error
+	return s.await(opened, n)
+}
+
+// await waits until n connections are open; after the first error it gives up the others.
+func (s *Streams) await(opened <-chan error, n int) (failed error) {
 	for range n {
 		if err := <-opened; err != nil && failed == nil {
 			failed = err
 			s.end(errCut)
 		}
 	}
-	if failed != nil {
-		s.Stop()
-		return nil, c.unopened(failed)
-	}
-	s.running.Go(func() { watch(s.ctx, s.clock, c.options.Limits, s.list) })
-	return s, nil
+	return failed
 }
+
+// Engine says how the streams are read.
+func (s *Streams) Engine() Engine { return s.engine }
 
 // unopened is the error for a connection that could not be opened.
 func (c *Client) unopened(err error) error {
 	kind, next := speedmatrix.KindNoServer, "Check the address and that the server is running."
 	if failure, _ := whyUnanswered(err); failure == FailureTLS {
 		kind, next = speedmatrix.KindRefused, "Check the scheme of the address and the server's certificate."
+	}
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		kind, next = speedmatrix.KindUsage, "Each stream is an open file. Raise the limit of this shell, as with ulimit -n 16384, or take fewer streams."
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		kind, next = speedmatrix.KindUsage, "This machine has no port left for a connection to that address. Take fewer streams, or wait a minute until ports are free again."
 	}
 	return &speedmatrix.Error{
 		Kind: kind,
@@ -92,6 +122,7 @@ func (s *Streams) run(i int, slots chan struct{}, opened chan<- error) {
 		opened <- err
 		return
 	}
+	st.ready()
 	r := s.next(i, false)
 	opened <- nil
 	if !s.awaitLaunch(st, &r) {
@@ -167,6 +198,7 @@ func (s *Streams) Cut(stream int) {
 func (s *Streams) Stop() {
 	s.end(errCut)
 	s.running.Wait()
+	s.abandon()
 	for _, st := range s.list {
 		st.close()
 	}
@@ -205,6 +237,8 @@ func (s *Streams) Logs() []*Log {
 
 // Quality says how well the streams could be timed.
 type Quality struct {
+	// Engine is how the streams were read.
+	Engine Engine
 	// Kernel says whether every connection had the kernel's stamps.
 	Kernel bool
 	// Reads is the number of reads of all connections that brought bytes, Unstamped those of
@@ -222,7 +256,7 @@ type Quality struct {
 
 // Quality sums up all streams so far.
 func (s *Streams) Quality() Quality {
-	var q Quality
+	q := Quality{Engine: s.engine}
 	all := new(connections)
 	for _, st := range s.list {
 		st.addTo(&q, all)
