@@ -47,6 +47,7 @@ func (x *exchange) read(body io.Reader) {
 			x.publish()
 		}
 		if err != nil {
+			x.whole = errors.Is(err, io.EOF)
 			x.end(err)
 			x.publish()
 			return

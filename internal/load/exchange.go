@@ -78,12 +78,12 @@ type exchange struct {
 	withCount int  // events with text and a count
 	finished  bool // a finish reason or the end mark came
 	stop      bool // nothing more is to be read
+	whole     bool // the answer was read to its proper end
 	grace     *time.Timer
 }
 
 // exchange sends one request and returns when it has ended.
 func (s *stream) exchange(ctx context.Context, r Request) *Log {
-	s.ready()
 	x := s.begin(ctx, r)
 	defer x.release(nil)
 	resp, err := x.send()
@@ -91,6 +91,9 @@ func (s *stream) exchange(ctx context.Context, r Request) *Log {
 		x.unanswered(err)
 	} else {
 		x.receive(resp)
+	}
+	if !x.whole {
+		s.drop()
 	}
 	x.settle()
 	s.ended(x)
@@ -123,12 +126,12 @@ func (s *stream) begin(ctx context.Context, r Request) *exchange {
 	return x
 }
 
-// send sends the request and gives the answer. net/http sends it again itself
-// when a connection that it kept turns out to be dead; one that was opened
-// beforehand, or that died while it was written to, is left to us.
+// send sends the request and gives the answer's head, once more if the
+// connection opened earlier turns out to be dead.
 func (x *exchange) send() (*http.Response, error) {
 	resp, err := x.attempt()
 	if err != nil && x.unheard(err) {
+		x.stream.drop()
 		return x.attempt()
 	}
 	return resp, err
@@ -141,28 +144,28 @@ func (x *exchange) unheard(err error) bool {
 	return x.ctx.Err() == nil && x.sends > 0 && x.spare && !x.heard.Load() && !errors.As(err, &dial)
 }
 
-// attempt sends the request once, as far as we are concerned.
+// attempt sends the request once, on the open connection or on a new one.
 func (x *exchange) attempt() (*http.Response, error) {
-	t, body := &x.stream.client.target, x.log.Body
+	s := x.stream
+	spare := s.usable()
+	if !spare {
+		if err := s.open(x.ctx); err != nil {
+			return nil, err
+		}
+	}
+	x.goesOn(s.line.newest.Load(), spare)
+	t, body := &s.client.target, x.log.Body
 	req := &http.Request{
 		Method: http.MethodPost, URL: t.endpoint, Host: t.host, Header: t.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)),
+		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
 	}
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body, _ = req.GetBody()
 	trace := &httptrace.ClientTrace{
-		GotConn:              x.gotConn,
 		WroteHeaders:         x.departs,
 		WroteRequest:         func(info httptrace.WroteRequestInfo) { x.live.wrote.Store(info.Err == nil) },
 		GotFirstResponseByte: func() { x.heard.Store(true) },
 	}
-	return x.stream.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(x.ctx, trace)))
-}
-
-// gotConn notes the connection that net/http sends the request on.
-func (x *exchange) gotConn(info httptrace.GotConnInfo) {
-	x.goesOn(stamp.Under(info.Conn), info.Reused || x.stream.line.connect.Load() < 0)
+	return s.conn.RoundTrip(req.WithContext(httptrace.WithClientTrace(x.ctx, trace)))
 }
 
 // goesOn notes the connection that the request goes out on; spare says that it
@@ -186,8 +189,9 @@ func (x *exchange) departs() {
 func (x *exchange) receive(resp *http.Response) {
 	defer resp.Body.Close()
 	if !x.answered(resp) {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
-		x.refused(resp, body)
+		body, err := io.ReadAll(io.LimitReader(resp.Body, errorBytes+1))
+		x.whole = err == nil && len(body) <= errorBytes
+		x.refused(resp, body[:min(len(body), errorBytes)])
 		return
 	}
 	x.read(resp.Body)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"net"
 	"runtime"
 
@@ -44,6 +45,7 @@ func (n *lane) end() {
 	switch {
 	case n.ended:
 	case n.x != nil:
+		n.x.release(context.Cause(n.loop.streams.ctx)) // which may be about to do so itself
 		n.cut(n.x)
 	default:
 		n.ended = true

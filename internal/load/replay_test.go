@@ -55,30 +55,36 @@ func TestAConnectionClosedBehindTheLastAnswerCostsNoRequest(t *testing.T) {
 	})
 }
 
-func TestAConnectionThatDiedBeforeTheLaunchIsTriedOnceMore(t *testing.T) {
-	for _, wait := range []time.Duration{3 * time.Second, time.Hour} {
+func TestAConnectionThatDiesBeforeAnyAnswerIsReplaced(t *testing.T) {
+	tests := []struct {
+		name    string
+		wait    time.Duration // until the launch
+		dies    func(c net.Conn)
+		replays int
+	}{
+		{"before the launch", 3 * time.Second, func(net.Conn) { time.Sleep(time.Second) }, 0},
+		{"long before the launch", time.Hour, func(net.Conn) { time.Sleep(time.Second) }, 0},
+		{"under the request", 500 * ms, func(c net.Conn) { c.Read(make([]byte, 1)) }, 1},
+	}
+	for _, tt := range tests {
 		inBubble(t, func(t *testing.T, h *house) {
 			var accepted atomic.Int32
 			h.raw(func(c net.Conn) {
 				if accepted.Add(1) == 1 {
-					time.Sleep(time.Second)
+					tt.dies(c)
 					c.Close()
 					return
 				}
 				closing(c, func() { time.Sleep(10 * ms) })
 			})
 			s := h.open(t.Context(), 1)
-			at := h.clock.Now() + int64(wait)
+			at := h.clock.Now() + int64(tt.wait)
 			s.Launch(at, 0)
-			time.Sleep(wait + 100*ms)
+			time.Sleep(tt.wait + 100*ms)
 			s.Stop()
 			l := s.Logs()[0]
-			wantReplays := 1
-			if wait > 4*time.Second {
-				wantReplays = 0 // the old connection was opened anew before the launch
-			}
-			if l.Class != speedmatrix.RequestCompleted || l.Replays != wantReplays {
-				t.Errorf("after %v: %s %q, %d replays", wait, l.Class, l.Error, l.Replays)
+			if l.Class != speedmatrix.RequestCompleted || l.Replays != tt.replays {
+				t.Errorf("%s: %s %q, %d replays", tt.name, l.Class, l.Error, l.Replays)
 			}
 			wantTime(t, "written", l.WrittenNS-at, 0)
 		})

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,9 @@ type stream struct {
 	client    *Client
 	index     int32
 	line      *line
-	transport *http.Transport // nil before the first request, and where a loop reads
+	transport *http.Transport  // nil before the first connection, and where a loop reads
+	conn      *http.ClientConn // open, nil without one
+	openedNS  int64
 	// ends, if set, is told from any goroutine that a request was ended by its context.
 	ends     func(*exchange)
 	logs     []*Log
@@ -36,7 +39,7 @@ type stream struct {
 	hasCounts atomic.Bool
 
 	mu   sync.Mutex
-	conn *stamp.Conn  // in use
+	used *stamp.Conn  // in use
 	past *connections // used before; nil without any
 }
 
@@ -99,33 +102,64 @@ func newStream(c *Client, index int32) *stream {
 	}
 }
 
-// ready makes what net/http and a goroutine of its own need to read with.
-func (s *stream) ready() {
+// open opens a connection and keeps it.
+func (s *stream) open(ctx context.Context) error {
 	if s.transport == nil {
 		s.transport, s.buf = s.line.transport(), make([]byte, readBytes)
 	}
+	door := s.client.target.endpoint
+	conn, err := s.transport.NewClientConn(ctx, door.Scheme, address(door))
+	if err != nil {
+		return err
+	}
+	s.conn, s.openedNS = conn, s.client.options.Clock.Now()
+	return nil
 }
 
-// close closes all connections.
+// usable says whether a connection is open.
+func (s *stream) usable() bool {
+	if s.conn != nil && s.conn.Err() != nil {
+		s.drop()
+	}
+	return s.conn != nil
+}
+
+// refresh opens the connection anew if it is gone, or will be too old at a time.
+// Without success there is none, and the request that needs one finds out why.
+func (s *stream) refresh(ctx context.Context, atNS int64) {
+	if s.usable() && atNS-s.openedNS <= int64(stockAge) {
+		return
+	}
+	s.drop()
+	_ = s.open(ctx)
+}
+
+// drop closes the connection.
+func (s *stream) drop() {
+	if s.conn != nil {
+		_ = s.conn.Close() // it is of no more use, however it ends
+		s.conn = nil
+	}
+}
+
+// close closes all connections. No request may be under way.
 func (s *stream) close() {
 	s.line.close()
-	if s.transport != nil {
-		s.transport.CloseIdleConnections()
-	}
+	s.drop()
 }
 
 // took notes the connection that a request goes out on.
 func (s *stream) took(conn *stamp.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if conn == s.conn {
+	if conn == s.used {
 		return
 	}
-	if s.past == nil && s.conn != nil {
+	if s.past == nil && s.used != nil {
 		s.past = new(connections)
 	}
-	s.past.add(s.conn)
-	s.conn = conn
+	s.past.add(s.used)
+	s.used = conn
 }
 
 // newRecord starts the record of a request, behind those before it.
@@ -252,7 +286,7 @@ func (s *stream) addTo(q *Quality, all *connections) {
 	q.Replays += int(s.replays.Load())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all.add(s.conn)
+	all.add(s.used)
 	if s.past != nil {
 		all.merge(s.past)
 	}

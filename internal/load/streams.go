@@ -116,13 +116,12 @@ func (c *Client) unopened(err error) error {
 func (s *Streams) run(i int, slots chan struct{}, opened chan<- error) {
 	st := s.list[i]
 	slots <- struct{}{}
-	err := st.line.open(s.ctx)
+	err := st.open(s.ctx)
 	<-slots
 	if err != nil {
 		opened <- err
 		return
 	}
-	st.ready()
 	r := s.next(i, false)
 	opened <- nil
 	if !s.awaitLaunch(st, &r) {
@@ -152,7 +151,7 @@ func (s *Streams) awaitLaunch(st *stream, r *Request) bool {
 	if !s.until(r.PlannedNS - int64(freshen)) {
 		return false
 	}
-	st.line.refresh(s.ctx, r.PlannedNS)
+	st.refresh(s.ctx, r.PlannedNS)
 	return s.until(r.PlannedNS)
 }
 
