@@ -25,12 +25,14 @@ type place struct{ name, may, why string }
 // only. A row may stand here before its package exists.
 var places = []place{
 	{"cmd/speedmatrix", "cli", "main hands the process to cli and exits with its code"},
+	{"bench/ceiling", "*", "prints what the client can do"},
 	{"bench/engines", "*", "measures real engines and holds the runs against their own account"},
 	{"bench/engines/agree", "*", "see bench/engines"},
 	{"bench/footprint", "*", "prints what the program itself takes"},
 	{"bench/kill", "*", "kills runs and resumes them"},
 	{"bench/pacing", "*", "prints how late the simulated server's steps are"},
 	{"bench/vocab", "*", "writes the simulated server's vocabulary"},
+	{"bench/starved", "*", "starves the client and looks for a Valid cell that is wrong"},
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"cli", "*", "the one place that knows flags, environment, files and signals, and wires the rest"},
 	{"site", "root capacity chart compare report runfile unit verify", "the web site keeps runs behind an interface of its own and knows no database"},

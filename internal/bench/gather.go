@@ -91,7 +91,7 @@ func (w *watcher) quality(logs []*load.Log) *speedmatrix.ClientQuality {
 
 // qualityOf words a quality of streams; wakes is how late this program woke from its own sleeps meanwhile.
 func qualityOf(q load.Quality, wakes *stamp.Histogram, logs []*load.Log) *speedmatrix.ClientQuality {
-	out := &speedmatrix.ClientQuality{StampSource: StampUser, UnstampedReads: int(q.Unstamped), Replays: q.Replays}
+	out := &speedmatrix.ClientQuality{StampSource: StampUser, Reader: string(q.Engine), UnstampedReads: int(q.Unstamped), Replays: q.Replays}
 	if q.Kernel {
 		out.StampSource = StampKernel
 	}

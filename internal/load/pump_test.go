@@ -12,7 +12,9 @@ import (
 // those of a network in memory.
 func WithPump(o Options) Options {
 	o.Engine = EngineEpoll
-	o.poller = func(clock *stamp.Clock) (poller, error) { return &pump{clock: clock, bell: make(chan struct{}, 1)}, nil }
+	o.poller = func(clock *stamp.Clock) (poller, error) {
+		return &pump{clock: clock, bell: make(chan struct{}, 1)}, nil
+	}
 	return o
 }
 

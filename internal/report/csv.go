@@ -185,6 +185,12 @@ func clientColumns() []csvColumn {
 			}
 			return r.c.Client.StampSource
 		}),
+		words("client_reader", func(r csvRow) string {
+			if r.c.Client == nil {
+				return ""
+			}
+			return r.c.Client.Reader
+		}),
 		pointer("events_per_read", func(q *speedmatrix.ClientQuality) *float64 { return q.EventsPerRead }),
 		pointer("coalesced_share", func(q *speedmatrix.ClientQuality) *float64 { return q.CoalescedShare }),
 		counted("unstamped_reads", func(q *speedmatrix.ClientQuality) int { return q.UnstampedReads }),
