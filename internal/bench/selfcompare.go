@@ -64,6 +64,13 @@ func (c *selfComparison) request(log *load.Log, said *truth.BeatRequest) {
 	c.allFirst, c.anyLast = max(c.allFirst, log.FirstNS), min(c.anyLast, log.LastNS)
 }
 
+// within moves the ends of the time in which all streams produce inwards, so that they lie between two bursts of
+// tokens in lockstep: within one it would be chance which side of an end the first and the last token are on.
+func (c *selfComparison) within(d time.Duration) {
+	c.allFirst += int64(d)
+	c.anyLast -= int64(d)
+}
+
 // token compares one stamp with the call that sent the token.
 func (c *selfComparison) token(at int64, sent truth.Sent) {
 	c.tokens++

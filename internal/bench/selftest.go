@@ -127,6 +127,7 @@ type selfRun struct {
 func (s *selfRun) result(said []truth.BeatRequest) (*SelfResult, error) {
 	logs := s.streams.Logs()
 	c := compareSelf(logs, said)
+	c.within(s.load.Gap() / 2)
 	if c.tokens == 0 {
 		return nil, fmt.Errorf("no token of %d streams arrived within %s", s.load.Streams, s.load.Limit)
 	}

@@ -54,8 +54,10 @@ const (
 	EngineEpoll Engine = "epoll"
 )
 
-// epollAbove is the number of streams above which EngineEpoll is chosen.
-const epollAbove = 5000
+// epollAbove is the number of streams above which EngineEpoll is chosen: with
+// more, a goroutine and a connection of net/http for each let requests leave late
+// on a small machine.
+const epollAbove = 64
 
 // engine is how so many streams are read.
 func (c *Client) engine(streams int) Engine {

@@ -40,6 +40,8 @@ const (
 	loopWrite = 64 << 10
 	// loopDials is how many connections a loop opens at once.
 	loopDials = 64
+	// ringEvery is how many events are handled between two looks at the clock.
+	ringEvery = 16
 )
 
 // loop drives many streams from one goroutine, which alone touches its lanes.
@@ -103,8 +105,11 @@ func (l *loop) run() {
 			l.broken(err)
 			continue
 		}
-		for _, e := range ready {
+		for i, e := range ready {
 			l.lanes[e.lane/int32(len(l.streams.loops))].ready(e)
+			if i%ringEvery == ringEvery-1 {
+				l.ring() // a round may be longer than requests may be late
+			}
 		}
 		l.naps.after(len(ready), l)
 	}
@@ -167,9 +172,9 @@ func (l *loop) ring() time.Duration {
 // between two tokens of a stream.
 const (
 	napRate  = 20_000 // events a second from which naps pay
-	napPart  = 16     // of a gap
+	napPart  = 8      // of a gap
 	napLeast = 100 * time.Microsecond
-	napMost  = time.Millisecond
+	napMost  = 2 * time.Millisecond
 	napCount = 50 * time.Millisecond
 )
 
