@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,7 +118,13 @@ func breaker(t *testing.T) *url.URL {
 }
 
 func TestHundredsOfRequestsToAServerThatBreaksItsPromise(t *testing.T) {
-	client, err := load.New(load.Options{BaseURL: breaker(t)})
+	for _, engine := range []load.Engine{load.EngineNetHTTP, load.EngineEpoll} {
+		t.Run(string(engine), func(t *testing.T) { hundredsOfRequests(t, engine) })
+	}
+}
+
+func hundredsOfRequests(t *testing.T, engine load.Engine) {
+	client, err := load.New(load.Options{BaseURL: breaker(t), Engine: engine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,9 +184,11 @@ func TestOnLinuxTheStampsAreTheKernels(t *testing.T) {
 				to.finish(50)
 			}))
 			defer server.Close()
-			checkKernelStamps(t, load.Options{
-				BaseURL: parse(server.URL + "/v1"), TLS: &tls.Config{InsecureSkipVerify: true},
-			})
+			for _, engine := range []load.Engine{load.EngineNetHTTP, load.EngineEpoll} {
+				checkKernelStamps(t, load.Options{
+					BaseURL: parse(server.URL + "/v1"), TLS: &tls.Config{InsecureSkipVerify: true}, Engine: engine,
+				})
+			}
 		})
 	}
 }
@@ -209,6 +218,13 @@ func checkKernelStamps(t *testing.T, o load.Options) {
 		<-progress
 	}
 	s.Stop()
+	wanted := load.EngineNetHTTP // a session of TLS has no socket of its own
+	if o.Engine == load.EngineEpoll && o.BaseURL.Scheme == "http" && runtime.GOOS == "linux" {
+		wanted = load.EngineEpoll
+	}
+	if s.Engine() != wanted {
+		t.Errorf("read by %s", s.Engine())
+	}
 	if q := s.Quality(); !q.Kernel || q.Events == 0 || q.Reads < q.EventReads {
 		t.Errorf("quality %+v", q)
 	}

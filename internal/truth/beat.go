@@ -264,7 +264,7 @@ func beatToken(token int) []byte {
 
 // beatTail is what follows the last token.
 func beatTail(tokens int) []byte {
-	tail := beatEvent(&wire.Chunk{Finish: wire.FinishLength})
+	tail := beatEvent(&wire.Chunk{Bare: true, Finish: wire.FinishLength})
 	tail = append(tail, beatEvent(&wire.Chunk{NoChoices: true, Usage: beatUsage(tokens)})...)
 	tail = append(tail, httpChunk(wire.AppendEvent(nil, []byte(wire.Done)))...)
 	return append(tail, "0\r\n\r\n"...)
