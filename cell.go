@@ -174,6 +174,9 @@ type ClientQuality struct {
 	UnstampedReads int `json:"unstamped_reads"`
 	// ReaderLagP99Micros is p99 of (return of the read − stamp), in µs.
 	ReaderLagP99Micros *float64 `json:"reader_lag_p99_us"`
+	// StampBoundP99Micros is p99, over the events, of the most that a stamp can be late because several events
+	// came with one read, in µs: 0 where fewer than 1 in 100 did.
+	StampBoundP99Micros *float64 `json:"stamp_bound_p99_us,omitempty"`
 	// SendLateP99Micros is p99 of (first byte handed to the connection − planned), over the launch, in µs.
 	SendLateP99Micros *float64 `json:"send_late_p99_us"`
 	// Replays counts requests that were sent again because a reused connection was dead.

@@ -34,7 +34,7 @@ const mostSelftest = 8192
 func newSelftest(env *Env) *cobra.Command {
 	t := &selftest{env: env, streams: []int{1, 32, 128, 512, 1024}}
 	cmd := &cobra.Command{Use: "selftest", Short: "how well this program can measure on this machine", Long: selftestLong,
-		Example: selftestExample, Args: cobra.NoArgs,
+		Example: selftestExample, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) }}
 	fs := flagSet("selftest")
 	fs.define("streams", "LIST", t.setStreams, "numbers of streams (default 1,32,128,512,1024)")
@@ -114,12 +114,28 @@ func printSelfReport(out io.Writer, r *bench.SelfReport) error {
 	}
 	_, _ = fmt.Fprintf(out, "Machine  %s, server and client share it; the CPU is that of both\nTook     %s\n",
 		plural(r.CPUs, "processor", "processors"), unit.Duration(time.Duration(r.Seconds*float64(time.Second))))
+	if share := othersShare(r); share > noticeOthers {
+		_, _ = fmt.Fprintf(out, "Note     other programs took up to %s of the processors: on a quiet machine more is possible\n", unit.Percent(share))
+	}
 	for i := range r.Loads {
 		if l := &r.Loads[i]; l.Status != speedmatrix.StatusValid {
 			_, _ = fmt.Fprintf(out, "Note     %s: %s: %s\n", plural(l.Streams, "stream", "streams"), l.Status, l.Reason)
 		}
 	}
 	return nil
+}
+
+// noticeOthers is the share of the machine's processors from which the work of others is worth a note.
+const noticeOthers = 0.1
+
+// othersShare is the largest share of the machine's processors that other programs used.
+func othersShare(r *bench.SelfReport) (most float64) {
+	for i := range r.Loads {
+		if q := r.Loads[i].Client; q != nil && q.CPUShare != nil && q.MachineCPUShare != nil && r.CPUs > 0 {
+			most = max(most, *q.MachineCPUShare-*q.CPUShare/float64(r.CPUs))
+		}
+	}
+	return most
 }
 
 func selfLine(w io.Writer, r *bench.SelfResult) {

@@ -42,7 +42,7 @@ func (x *exchange) read(body io.Reader) {
 			before := reads
 			reads = conn.Reads()
 			at, _ := conn.LastRead()
-			s.reading(reads-before, int64(n) > conn.LastSize())
+			s.reading(reads-before, int64(n) > conn.LastSize(), at)
 			x.take(s.buf[:n], at)
 			x.publish()
 		}

@@ -206,6 +206,7 @@ func (x *exchange) answered(resp *http.Response) bool {
 	x.log.SendNS = x.log.WrittenNS - x.log.StartNS
 	x.live.written.Store(x.log.WrittenNS)
 	x.live.headers.Store(x.log.HeadersNS)
+	x.stream.readNS = x.log.WrittenNS // no event is older
 	return resp.StatusCode/100 == 2
 }
 

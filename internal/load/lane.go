@@ -190,7 +190,7 @@ func (n *lane) data(data []byte, at, reads int64) {
 		}
 		return
 	}
-	n.stream.reading(reads, false)
+	n.stream.reading(reads, false, at)
 	n.x.take(data, at)
 }
 

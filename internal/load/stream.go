@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
@@ -37,6 +38,7 @@ type stream struct {
 	textEvents, counted, allEvents,
 	eventReads, coalesced, replays atomic.Int64
 	hasCounts atomic.Bool
+	shared    atomic.Pointer[stamp.Histogram] // how late stamps may be that events share; nil without any
 
 	mu   sync.Mutex
 	used *stamp.Conn  // in use
@@ -61,6 +63,7 @@ type answer struct {
 // tally is the goroutine's own count, shown to observers after each read.
 type tally struct {
 	inRead                   int64 // events completed by the read at hand
+	sinceNS, readNS          int64 // stamps of the read before and of the one at hand
 	spanned                  bool  // the bytes at hand came by more than one read
 	nText, nCounted, nEvents int64
 	nEventReads, nCoalesced  int64
@@ -193,12 +196,13 @@ func (s *stream) reset() {
 	s.inRead, s.spanned = 0, false
 }
 
-// reading begins a read of a body for which the connection was read that many
-// times; large says that its bytes are more than the newest of these reads
-// brought.
-func (s *stream) reading(reads int64, large bool) {
+// reading begins a read of a body, with that stamp, for which the connection was
+// read that many times; large says that its bytes are more than the newest of
+// these reads brought.
+func (s *stream) reading(reads int64, large bool, at int64) {
 	if reads > 0 {
 		s.inRead, s.spanned = 0, large
+		s.sinceNS, s.readNS = s.readNS, at
 	}
 }
 
@@ -214,10 +218,25 @@ func (s *stream) counting(text bool) {
 		s.nEventReads++
 		if s.spanned {
 			s.nCoalesced++
+			s.shares()
 		}
 	case s.inRead == 2 && !s.spanned:
 		s.nCoalesced++
 	}
+	if s.inRead > 1 {
+		s.shares()
+	}
+}
+
+// shares counts an event whose stamp is that of a later one's bytes: it is late by
+// no more than the time since the read before.
+func (s *stream) shares() {
+	h := s.shared.Load()
+	if h == nil {
+		h = new(stamp.Histogram)
+		s.shared.Store(h)
+	}
+	h.Add(time.Duration(s.readNS - s.sinceNS))
 }
 
 // count counts tokens by cumulative counts.
@@ -284,6 +303,9 @@ func (s *stream) addTo(q *Quality, all *connections) {
 	q.EventReads += s.eventReads.Load()
 	q.CoalescedReads += s.coalesced.Load()
 	q.Replays += int(s.replays.Load())
+	if h := s.shared.Load(); h != nil {
+		q.Shared.Merge(h)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all.add(s.used)

@@ -247,6 +247,9 @@ type Quality struct {
 	// these events, CoalescedReads the reads whose stamp more than one event shares, or whose
 	// event may have been complete before.
 	EventReads, Events, CoalescedReads int64
+	// Shared is, for each event that has its stamp from the bytes of a later one, the most that
+	// the stamp is late: the time since the read before.
+	Shared *stamp.Histogram
 	// Lag is the time from stamp to return of the reads; empty without kernel stamps.
 	Lag *stamp.Histogram
 	// Replays counts requests sent again because their connection was dead.
@@ -255,7 +258,7 @@ type Quality struct {
 
 // Quality sums up all streams so far.
 func (s *Streams) Quality() Quality {
-	q := Quality{Engine: s.engine}
+	q := Quality{Engine: s.engine, Shared: new(stamp.Histogram)}
 	all := new(connections)
 	for _, st := range s.list {
 		st.addTo(&q, all)
@@ -263,4 +266,15 @@ func (s *Streams) Quality() Quality {
 	q.Kernel = all.number > 0 && all.user == 0
 	q.Reads, q.Unstamped, q.Lag = all.reads, all.unstamped, &all.lag
 	return q
+}
+
+// StampBound is the most that a share p (0–1) of the events' stamps are late because
+// several events came with one read.
+func (q *Quality) StampBound(p float64) time.Duration {
+	shared := q.Shared.Count()
+	exact := q.Events - shared // their stamps are their own
+	if q.Events == 0 || float64(exact) >= p*float64(q.Events) {
+		return 0
+	}
+	return q.Shared.Quantile((p*float64(q.Events) - float64(exact)) / float64(shared))
 }
