@@ -25,6 +25,7 @@ type place struct{ name, may, why string }
 // only. A row may stand here before its package exists.
 var places = []place{
 	{"cmd/speedmatrix", "cli", "main hands the process to cli and exits with its code"},
+	{"bench/ceiling", "*", "prints what the client can do"},
 	{"bench/compare", "*", "shows by simulation what comparisons find and what they do not"},
 	{"bench/engines", "*", "measures real engines and holds the runs against their own account"},
 	{"bench/engines/agree", "*", "see bench/engines"},
@@ -33,6 +34,7 @@ var places = []place{
 	{"bench/pacing", "*", "prints how late the simulated server's steps are"},
 	{"bench/telemetry", "*", "prints what sampling the machine costs"},
 	{"bench/vocab", "*", "writes the simulated server's vocabulary"},
+	{"bench/starved", "*", "starves the client and looks for a Valid cell that is wrong"},
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"fidelity", "*", "tests alone: the program held against every known fault of programs of its kind"},
 	{"cli", "*", "the one place that knows flags, environment, files and signals, and wires the rest"},

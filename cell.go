@@ -164,6 +164,8 @@ type RequestCounts struct {
 type ClientQuality struct {
 	// StampSource is "kernel" or "user".
 	StampSource string `json:"stamp_source"`
+	// Reader says how the streams were read: "net/http", a goroutine for each, or "epoll", one for thousands.
+	Reader string `json:"reader,omitempty"`
 	// EventsPerRead is the mean number of events per read that carried any.
 	EventsPerRead *float64 `json:"events_per_read"`
 	// CoalescedShare is the share of those reads that carried more than one event.
@@ -172,7 +174,10 @@ type ClientQuality struct {
 	UnstampedReads int `json:"unstamped_reads"`
 	// ReaderLagP99Micros is p99 of (return of the read − stamp), in µs.
 	ReaderLagP99Micros *float64 `json:"reader_lag_p99_us"`
-	// SendLateP99Micros is p99 of (request handed to the socket − planned), in µs.
+	// StampBoundP99Micros is p99, over the events, of the most that a stamp can be late because several events
+	// came with one read, in µs: 0 where fewer than 1 in 100 did.
+	StampBoundP99Micros *float64 `json:"stamp_bound_p99_us,omitempty"`
+	// SendLateP99Micros is p99 of (first byte handed to the connection − planned), over the launch, in µs.
 	SendLateP99Micros *float64 `json:"send_late_p99_us"`
 	// Replays counts requests that were sent again because a reused connection was dead.
 	Replays int `json:"replays"`

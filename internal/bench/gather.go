@@ -9,6 +9,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/load"
 	"speedmatrix/internal/machine"
+	"speedmatrix/internal/stamp"
 	"speedmatrix/internal/stats"
 )
 
@@ -94,43 +95,53 @@ func launched(requests []Recorded) int64 {
 
 // quality gathers how well the client could time the cell.
 func (w *watcher) quality(logs []*load.Log) *speedmatrix.ClientQuality {
-	q := w.streams.Quality()
-	out := &speedmatrix.ClientQuality{StampSource: "user", UnstampedReads: int(q.Unstamped), Replays: int(q.Replays)}
+	out := qualityOf(w.streams.Quality(), &w.late, logs)
+	if w.usage != nil && w.usageEnd != nil {
+		addUsage(out, w.usage, w.usageEnd)
+	}
+	return out
+}
+
+// qualityOf words a quality of streams; wakes is how late this program woke from its own sleeps meanwhile.
+func qualityOf(q load.Quality, wakes *stamp.Histogram, logs []*load.Log) *speedmatrix.ClientQuality {
+	out := &speedmatrix.ClientQuality{StampSource: StampUser, Reader: string(q.Engine), UnstampedReads: int(q.Unstamped), Replays: q.Replays}
 	if q.Kernel {
-		out.StampSource = "kernel"
+		out.StampSource = StampKernel
 	}
 	if q.EventReads > 0 {
-		perRead, share := float64(q.Events)/float64(q.EventReads), float64(q.CoalescedReads)/float64(q.EventReads)
-		out.EventsPerRead, out.CoalescedShare = &perRead, &share
+		out.EventsPerRead = new(float64(q.Events) / float64(q.EventReads))
+		out.CoalescedShare = new(float64(q.CoalescedReads) / float64(q.EventReads))
+		out.StampBoundP99Micros = new(float64(q.StampBound(0.99)) / 1e3)
 	}
 	lag := q.Lag
 	if lag == nil || lag.Count() == 0 {
 		// Without the kernel's stamps a read's own lateness is unknown: that of this goroutine's wakes stands for it.
-		lag = &w.late
+		lag = wakes
 	}
 	if lag.Count() > 0 {
 		out.ReaderLagP99Micros = new(float64(lag.Quantile(0.99)) / 1e3)
 	}
 	var late []float64
 	for _, l := range logs {
-		if l.Purpose == PurposeLaunch && l.PlannedNS > 0 && l.StartNS > 0 {
-			late = append(late, float64(l.StartNS-l.PlannedNS)/1e3)
+		if l.Purpose == PurposeLaunch && l.PlannedNS > 0 && l.DepartedNS > 0 {
+			late = append(late, float64(l.DepartedNS-l.PlannedNS)/1e3)
 		}
 	}
 	if len(late) > 0 {
 		slices.Sort(late)
 		out.SendLateP99Micros = new(stats.Quantile(late, 0.99))
 	}
-	if w.usage == nil || w.usageEnd == nil {
-		return out
-	}
-	if cores, share, ok := w.usageEnd.Since(*w.usage); ok {
+	return out
+}
+
+// addUsage adds what this program and its machine used between two samples.
+func addUsage(out *speedmatrix.ClientQuality, begun, ended *machine.Usage) {
+	if cores, share, ok := ended.Since(*begun); ok {
 		out.CPUShare, out.MachineCPUShare = &cores, &share
 	}
-	if pause, ok := w.usageEnd.LongestPause(*w.usage); ok {
+	if pause, ok := ended.LongestPause(*begun); ok {
 		out.GCPauseMaxMicros = new(float64(pause) / 1e3)
 	}
-	return out
 }
 
 // sampleUsage reads this process's and the machine's use of the CPU.

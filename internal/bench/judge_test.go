@@ -39,7 +39,10 @@ func TestAClientThatCannotKeepUpIsTheLimit(t *testing.T) {
 		{"and reads together", speedmatrix.ClientQuality{StampSource: "kernel", ReaderLagP99Micros: us(8000), CoalescedShare: us(0.2)}, 0, speedmatrix.StatusClientLimited, "8.0 ms (p99) late"},
 		{"as the server does by itself", speedmatrix.ClientQuality{StampSource: "kernel", ReaderLagP99Micros: us(8000), CoalescedShare: us(0.2)}, 0.18, speedmatrix.StatusValid, ""},
 		{"late reads in user space", speedmatrix.ClientQuality{StampSource: "user", ReaderLagP99Micros: us(6000)}, 0, speedmatrix.StatusClientLimited, "6.0 ms"},
-		{"a little late in user space", speedmatrix.ClientQuality{StampSource: "user", ReaderLagP99Micros: us(4900)}, 0, speedmatrix.StatusValid, ""},
+		{"a little late in user space", speedmatrix.ClientQuality{StampSource: "user", ReaderLagP99Micros: us(900)}, 0, speedmatrix.StatusValid, ""},
+		{"more than a tenth of a gap", speedmatrix.ClientQuality{StampSource: "user", ReaderLagP99Micros: us(1100)}, 0, speedmatrix.StatusClientLimited, "1.1 ms"},
+		{"half a gap under kernel stamps, and not more", speedmatrix.ClientQuality{StampSource: "kernel", ReaderLagP99Micros: us(5000), CoalescedShare: us(0.2)}, 0, speedmatrix.StatusValid, ""},
+		{"reads together without being late", speedmatrix.ClientQuality{StampSource: "kernel", ReaderLagP99Micros: us(300), CoalescedShare: us(0.2)}, 0, speedmatrix.StatusValid, ""},
 		{"requests that left late", speedmatrix.ClientQuality{StampSource: "kernel", SendLateP99Micros: us(5100)}, 0, speedmatrix.StatusClientLimited, "requests left 5.1 ms"},
 	}
 	for _, tt := range tests {

@@ -147,8 +147,8 @@ func judgeClient(e *Evidence, c *speedmatrix.Cell, j Judgement) (speedmatrix.Sta
 		return "", ""
 	}
 	lag, gap := *q.ReaderLagP99Micros/1e3, *c.EventGap.P50
-	if q.StampSource != "kernel" {
-		if limit := max(float64(userLagLimit.Milliseconds()), userLagShare*gap); lag > limit {
+	if q.StampSource != StampKernel {
+		if limit := min(float64(userLagLimit.Milliseconds()), userLagShare*gap); lag > limit {
 			return speedmatrix.StatusClientLimited, fmt.Sprintf("events were read %.1f ms (p99) late, at %.1f ms between events", lag, gap)
 		}
 		return "", ""

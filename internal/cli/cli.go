@@ -40,6 +40,8 @@ type Env struct {
 	Clock func() *stamp.Clock
 	// SelfCheck measures this program's own error; nil is bench.SelfCheck.
 	SelfCheck func(ctx context.Context, clock *stamp.Clock, streams int) (speedmatrix.Client, error)
+	// SelfTest measures this program with a load; nil is bench.SelfTest.
+	SelfTest bench.Measure
 	// Machine reads what this machine is; nil is machine.Facts.
 	Machine func(ctx context.Context) speedmatrix.Facts
 	// Watch samples this machine while a run goes on; nil is machine.Watch.Start.

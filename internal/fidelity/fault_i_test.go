@@ -211,7 +211,7 @@ func caseI05PromptsAreNaturalText(t *testing.T) {
 		if _, found := look(prompt, []int{1 << 20}); found || repeats(prompt, 10) > 0 {
 			t.Errorf("the prompt repeats itself %d times: %.80s…", repeats(prompt, 10), prompt)
 		}
-		for _, word := range strings.Fields(prompt) {
+		for word := range strings.FieldsSeq(prompt) {
 			words[word] = true
 		}
 	}

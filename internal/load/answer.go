@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 
@@ -12,7 +13,7 @@ import (
 
 const (
 	// readBytes is the buffer of one read of a body.
-	readBytes = 16 << 10
+	readBytes = 4 << 10
 	// oddBytes bounds a body that is neither an event stream nor JSON, wholeBytes a JSON document.
 	oddBytes   = 64 << 10
 	wholeBytes = 32 << 20
@@ -26,7 +27,6 @@ const (
 // read reads a body to its end.
 func (x *exchange) read(body io.Reader) {
 	s, conn := x.stream, x.live.conn.Load()
-	s.reset()
 	reads := conn.Reads()
 	for !x.stop {
 		n, err := body.Read(s.buf)
@@ -34,11 +34,12 @@ func (x *exchange) read(body io.Reader) {
 			before := reads
 			reads = conn.Reads()
 			at, _ := conn.LastRead()
-			s.reading(reads-before, int64(n) > conn.LastSize())
+			s.reading(reads-before, int64(n) > conn.LastSize(), at)
 			x.take(s.buf[:n], at)
 			x.publish()
 		}
 		if err != nil {
+			x.whole = errors.Is(err, io.EOF)
 			x.end(err)
 			x.publish()
 			return
@@ -95,6 +96,9 @@ func (x *exchange) frame(at int64) {
 // end handles the end of the body: what is left of it, then why it ended.
 func (x *exchange) end(err error) {
 	s := x.stream
+	if s.framing == sse.EventStream && !isEventStream(x.contentType) {
+		x.log.Misnamed = cmp.Or(x.contentType, "none")
+	}
 	for !x.stop && s.frames.End(&s.event) {
 		x.decode(s.event.Data, s.event.At)
 	}

@@ -2,7 +2,6 @@ package load
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
-	"speedmatrix/internal/sse"
 	"speedmatrix/internal/stamp"
 	"speedmatrix/internal/unit"
 )
@@ -47,8 +45,8 @@ type live struct {
 	conn   atomic.Pointer[stamp.Conn] // that it went out on last
 	wrote  atomic.Bool                // all of it, or all but what net/http still buffers
 	// Times on the client's clock, 0 is not yet; event is the newest event, text or not.
-	written, headers, first, last, event atomic.Int64
-	over                                 atomic.Bool
+	departed, written, headers, first, last, event atomic.Int64
+	over                                           atomic.Bool
 }
 
 // writtenNS is when the last byte was in the socket, 0 if it is not.
@@ -69,29 +67,36 @@ type exchange struct {
 	live   *live
 	log    *Log
 	record *record
+	// release frees the context of a request that has ended.
+	release context.CancelCauseFunc
 
 	heard atomic.Bool // a byte of an answer came on the connection
 	// sends counts the connections tried, spare says that the newest was opened before this request.
 	sends int
 	spare bool
 
-	counted   int  // largest cumulative count so far
-	plain     int  // events with text and without a count
-	withCount int  // events with text and a count
-	finished  bool // a finish reason or the end mark came
-	stop      bool // nothing more is to be read
-	grace     *time.Timer
+	counted     int  // largest cumulative count so far
+	plain       int  // events with text and without a count
+	withCount   int  // events with text and a count
+	finished    bool // a finish reason or the end mark came
+	stop        bool // nothing more is to be read
+	whole       bool // the answer was read to its proper end
+	grace       *time.Timer
+	contentType string // of the answer
 }
 
 // exchange sends one request and returns when it has ended.
 func (s *stream) exchange(ctx context.Context, r Request) *Log {
 	x := s.begin(ctx, r)
-	defer x.live.cancel(nil)
+	defer x.release(nil)
 	resp, err := x.send()
 	if err != nil {
 		x.unanswered(err)
 	} else {
 		x.receive(resp)
+	}
+	if !x.whole {
+		s.drop()
 	}
 	x.settle()
 	s.ended(x)
@@ -109,7 +114,10 @@ func (s *stream) begin(ctx context.Context, r Request) *exchange {
 		stream: s,
 		ctx:    ctx,
 		live:   &live{cancel: cancel, start: now},
-		record: s.newRecord(r.ID),
+		record: s.newRecord(r.ID), release: cancel,
+	}
+	if s.ends != nil {
+		x.live.cancel = func(cause error) { cancel(cause); s.ends(x) }
 	}
 	x.log = &Log{
 		Request: r, Stream: s.index, StartNS: now, ConnectNS: -1, record: x.record,
@@ -121,12 +129,12 @@ func (s *stream) begin(ctx context.Context, r Request) *exchange {
 	return x
 }
 
-// send sends the request and gives the answer. net/http sends it again itself
-// when a connection that it kept turns out to be dead; one that was opened
-// beforehand, or that died while it was written to, is left to us.
+// send sends the request and gives the answer's head, once more if the
+// connection opened earlier turns out to be dead.
 func (x *exchange) send() (*http.Response, error) {
 	resp, err := x.attempt()
 	if err != nil && x.unheard(err) {
+		x.stream.drop()
 		return x.attempt()
 	}
 	return resp, err
@@ -139,38 +147,61 @@ func (x *exchange) unheard(err error) bool {
 	return x.ctx.Err() == nil && x.sends > 0 && x.spare && !x.heard.Load() && !errors.As(err, &dial)
 }
 
-// attempt sends the request once, as far as we are concerned.
+// attempt sends the request once, on the open connection or on a new one.
 func (x *exchange) attempt() (*http.Response, error) {
-	t, body := &x.stream.client.target, x.log.Body
+	s := x.stream
+	spare := s.usable()
+	if !spare {
+		if err := s.open(x.ctx); err != nil {
+			return nil, err
+		}
+	}
+	x.goesOn(s.line.newest.Load(), spare)
+	t, body := &s.client.target, x.log.Body
 	req := &http.Request{
 		Method: http.MethodPost, URL: t.endpoint, Host: t.host, Header: t.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)),
+		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
 	}
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body, _ = req.GetBody()
 	trace := &httptrace.ClientTrace{
-		GotConn:              x.gotConn,
+		WroteHeaders:         x.departs,
 		WroteRequest:         func(info httptrace.WroteRequestInfo) { x.live.wrote.Store(info.Err == nil) },
 		GotFirstResponseByte: func() { x.heard.Store(true) },
 	}
-	return x.stream.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(x.ctx, trace)))
+	return s.conn.RoundTrip(req.WithContext(httptrace.WithClientTrace(x.ctx, trace)))
 }
 
-// gotConn notes the connection that the request goes out on.
-func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+// goesOn notes the connection that the request goes out on; spare says that it
+// was opened before the request.
+func (x *exchange) goesOn(conn *stamp.Conn, spare bool) {
 	x.sends++
-	x.spare = info.Reused || x.stream.line.connect.Load() < 0
+	x.spare = spare
 	x.heard.Store(false)
-	conn := stamp.Under(info.Conn)
 	x.live.wrote.Store(false)
 	x.live.conn.Store(conn)
 	x.stream.took(conn)
 }
 
+// departs notes when the request first left for the socket: its headers lie in
+// the buffer that is written next. Sending it again does not count.
+func (x *exchange) departs() {
+	x.live.departed.CompareAndSwap(0, x.stream.client.options.Clock.Now())
+}
+
 // receive reads the answer.
 func (x *exchange) receive(resp *http.Response) {
 	defer resp.Body.Close()
+	if !x.answered(resp) {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, errorBytes+1))
+		x.whole = err == nil && len(body) <= errorBytes
+		x.refused(resp, body[:min(len(body), errorBytes)])
+		return
+	}
+	x.read(resp.Body)
+}
+
+// answered notes the headers of an answer and says whether it is a good one.
+func (x *exchange) answered(resp *http.Response) bool {
 	conn := x.live.conn.Load()
 	x.log.HTTPStatus = resp.StatusCode
 	x.log.HeadersNS, _ = conn.LastRead()
@@ -178,14 +209,10 @@ func (x *exchange) receive(resp *http.Response) {
 	x.log.SendNS = x.log.WrittenNS - x.log.StartNS
 	x.live.written.Store(x.log.WrittenNS)
 	x.live.headers.Store(x.log.HeadersNS)
-	if resp.StatusCode/100 != 2 {
-		x.refused(resp)
-		return
-	}
-	x.read(resp.Body)
-	if kind := resp.Header.Get("Content-Type"); x.stream.framing == sse.EventStream && !isEventStream(kind) {
-		x.log.Misnamed = cmp.Or(kind, "none")
-	}
+	x.contentType = resp.Header.Get("Content-Type")
+	x.stream.reset()
+	x.stream.readNS = x.log.WrittenNS // no event is older
+	return resp.StatusCode/100 == 2
 }
 
 // isEventStream says whether a content type is that of server-sent events.
@@ -205,9 +232,8 @@ func written(conn *stamp.Conn, headers int64) int64 {
 	return ended
 }
 
-// refused keeps the server's words of an HTTP error.
-func (x *exchange) refused(resp *http.Response) {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBytes))
+// refused keeps the server's words of an HTTP error, of which body is the beginning.
+func (x *exchange) refused(resp *http.Response, body []byte) {
 	words := dialect.ErrorText(body)
 	if to := resp.Header.Get("Location"); words == "" && to != "" {
 		words = "redirects to " + to
@@ -270,6 +296,7 @@ func (x *exchange) settle() {
 	}
 	l.EndedNS = max(l.EndedNS, l.LastNS)
 	l.ConnectNS = x.stream.line.connect.Load()
+	l.DepartedNS = x.live.departed.Load()
 	l.Replays = max(x.sends-1, 0)
 	l.Body = nil // prompts are large, logs are many
 	x.completeUsage()

@@ -28,10 +28,12 @@ type house struct {
 	network *memnet.Network
 	clock   *stamp.Clock
 	limits  load.Limits
+	engine  load.Engine
 }
 
-func newHouse(t *testing.T) *house {
-	return &house{t: t, network: memnet.New(), clock: stamp.NewClock()}
+// another is a house with nobody in it, of the same engine.
+func (h *house) another() *house {
+	return &house{t: h.t, network: memnet.New(), clock: stamp.NewClock(), engine: h.engine}
 }
 
 // serve answers requests with a handler until the test ends.
@@ -81,10 +83,14 @@ func (h *house) listen() net.Listener {
 
 func (h *house) client() *load.Client {
 	h.t.Helper()
-	c, err := load.New(load.Options{
+	o := load.Options{
 		BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1", Path: "/v1/"},
 		Dialect: dialect.Chat(), Dial: h.network.DialContext, Clock: h.clock, Limits: h.limits,
-	})
+	}
+	if h.engine == load.EngineEpoll {
+		o = load.WithPump(o)
+	}
+	c, err := load.New(o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -93,7 +99,26 @@ func (h *house) client() *load.Client {
 
 // do sends one request and gives its log.
 func (h *house) do() *load.Log {
-	return h.client().Do(h.t.Context(), load.Request{ID: 7, Purpose: "ping", Body: ask(0, 0)})
+	h.t.Helper()
+	if h.engine != load.EngineEpoll {
+		return h.client().Do(h.t.Context(), load.Request{ID: 7, Purpose: "ping", Body: ask(0, 0)})
+	}
+	// Where loops drive, it is the first one of a stream, whose next one is cut.
+	again := make(chan struct{})
+	var once sync.Once
+	s, err := h.client().Open(h.t.Context(), 1, func(_ int, restart bool) load.Request {
+		if restart {
+			once.Do(func() { close(again) })
+		}
+		return load.Request{ID: 7, Purpose: "ping", Body: ask(0, 0)}
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	s.Launch(0, 0)
+	<-again
+	s.Stop()
+	return s.Logs()[0]
 }
 
 // open opens streams whose requests carry the stream and its number.
@@ -167,10 +192,16 @@ func (t teller) drip(n int, gap time.Duration) {
 // hang waits until the client has gone.
 func (t teller) hang() { <-t.r.Context().Done() }
 
-// inBubble runs a test in virtual time.
+// inBubble runs a test in virtual time, with each engine.
 func inBubble(t *testing.T, test func(t *testing.T, h *house)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newHouse(t)) })
+	for _, engine := range []load.Engine{load.EngineNetHTTP, load.EngineEpoll} {
+		t.Run(string(engine), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test(t, &house{t: t, network: memnet.New(), clock: stamp.NewClock(), engine: engine})
+			})
+		})
+	}
 }
 
 // wantTime compares the distance of two times, in ns, with what it should be.

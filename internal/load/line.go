@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,27 +14,31 @@ import (
 	"speedmatrix/internal/unit"
 )
 
-// stockAge is how long an opened connection may lie unused: servers that close
+// stockAge is how long a connection may lie unused before the launch: servers that close
 // idle connections wait at least 5 s.
 const stockAge = 4 * time.Second
 
-// line opens the connections of one stream. It may hold one in stock, opened
-// before it was needed, which the transport gets at its next dial.
+// writeBytes is the buffer that a request is put together in. A body that it
+// cannot hold goes to the socket in larger pieces past it.
+const writeBytes = 4 << 10
+
+// line opens the connections of one stream.
 type line struct {
 	client *Client
-	life   context.Context // ends all dials
-	end    context.CancelFunc
+	// wrap makes a new connection ready for use; it owns it even if it fails.
+	wrap func(net.Conn) (net.Conn, error)
+	life context.Context // ends all dials
+	end  context.CancelFunc
 
-	mu       sync.Mutex
-	stock    net.Conn
-	openedNS int64
-
+	// newest is the connection opened last, below TLS.
+	newest atomic.Pointer[stamp.Conn]
 	// connect is the time that dials took since it was set to −1.
 	connect atomic.Int64
 }
 
 func newLine(c *Client) *line {
 	l := &line{client: c}
+	l.wrap = func(conn net.Conn) (net.Conn, error) { return stamp.Wrap(conn, c.options.Clock), nil }
 	l.life, l.end = context.WithCancel(context.Background())
 	l.connect.Store(-1)
 	return l
@@ -53,10 +56,7 @@ func (l *line) transport() *http.Transport {
 		TLSHandshakeTimeout: o.Limits.Connect,
 		Protocols:           protocols,
 		DisableCompression:  true,
-		MaxConnsPerHost:     1,
-		MaxIdleConnsPerHost: 1,
-		IdleConnTimeout:     stockAge,
-		WriteBufferSize:     64 << 10,
+		WriteBufferSize:     writeBytes,
 	}
 	if proxy := l.client.target.proxy; proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)
@@ -75,59 +75,8 @@ func tlsConfig(own *tls.Config) *tls.Config {
 	return config
 }
 
-// open puts a new connection in stock, in the place of an older one.
-func (l *line) open(ctx context.Context) error {
-	t := &l.client.target
-	var conn net.Conn
-	var err error
-	if t.tls {
-		conn, err = l.newTLS(ctx, "tcp", t.address)
-	} else {
-		conn, err = l.newPlain(ctx, "tcp", t.address)
-	}
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	old := l.stock
-	l.stock, l.openedNS = conn, l.client.options.Clock.Now()
-	l.mu.Unlock()
-	if old != nil {
-		old.Close()
-	}
-	return nil
-}
-
-// refresh opens the stock anew if it will be too old at a time. Without success
-// there is no stock, and the request that needs one finds out why.
-func (l *line) refresh(ctx context.Context, atNS int64) {
-	l.mu.Lock()
-	stale := l.stock != nil && atNS-l.openedNS > int64(stockAge)
-	l.mu.Unlock()
-	if !stale || l.open(ctx) == nil {
-		return
-	}
-	if old := l.take(); old != nil {
-		old.Close()
-	}
-}
-
-// take takes the connection out of stock; nil if there is none.
-func (l *line) take() net.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	conn := l.stock
-	l.stock = nil
-	return conn
-}
-
-// close ends all dials and closes what is in stock.
-func (l *line) close() {
-	l.end()
-	if conn := l.take(); conn != nil {
-		conn.Close()
-	}
-}
+// close ends all dials.
+func (l *line) close() { l.end() }
 
 // dialPlain is the transport's DialContext.
 func (l *line) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
@@ -139,11 +88,8 @@ func (l *line) dialTLS(ctx context.Context, network, address string) (net.Conn, 
 	return l.dial(ctx, func(ctx context.Context) (net.Conn, error) { return l.newTLS(ctx, network, address) })
 }
 
-// dial hands over the stock, or opens a connection and notes the time it took.
+// dial opens a connection and notes the time it took.
 func (l *line) dial(ctx context.Context, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	if conn := l.take(); conn != nil {
-		return conn, nil
-	}
 	clock := l.client.options.Clock
 	begin := clock.Now()
 	conn, err := open(ctx)
@@ -161,7 +107,11 @@ func (l *line) newPlain(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, l.failed(FailureConnect, address, err)
 	}
-	return stamp.Wrap(conn, o.Clock), nil
+	if conn, err = l.wrap(conn); err != nil {
+		return nil, l.failed(FailureConnect, address, err)
+	}
+	l.newest.Store(stamp.Under(conn))
+	return conn, nil
 }
 
 // newTLS opens a connection and shakes hands; the stamps lie below the TLS.

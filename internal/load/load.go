@@ -33,8 +33,39 @@ type Options struct {
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Clock  *stamp.Clock // nil: a new one
 	Limits Limits
+	// Engine is how streams are read; "" chooses by their number.
+	Engine Engine
 	// Hide takes secrets out of the words of a server, which may echo them; nil leaves the words as they are.
 	Hide func(text string) string
+
+	// poller makes what a loop waits with; nil is the system's, where Dial is.
+	poller func(*stamp.Clock) (poller, error)
+}
+
+// Engine is a way to read many streams. Both record the same.
+type Engine string
+
+// The engines.
+const (
+	// EngineNetHTTP is net/http with a goroutine for each stream.
+	EngineNetHTTP Engine = "net/http"
+	// EngineEpoll is one goroutine for thousands of streams, for plain HTTP on Linux. Where
+	// it cannot be had, the other one is taken.
+	EngineEpoll Engine = "epoll"
+)
+
+// epollAbove is the number of streams above which EngineEpoll is chosen: with
+// more, a goroutine and a connection of net/http for each let requests leave late
+// on a small machine.
+const epollAbove = 64
+
+// engine is how so many streams are read.
+func (c *Client) engine(streams int) Engine {
+	wanted := c.options.Engine == EngineEpoll || c.options.Engine == "" && streams > epollAbove
+	if wanted && c.options.poller != nil && !c.target.tls && c.target.proxy == nil {
+		return EngineEpoll
+	}
+	return EngineNetHTTP
 }
 
 // Limits bound the time that a server may take. Zero is the default.
@@ -90,6 +121,7 @@ func New(o Options) (*Client, error) {
 		o.Dialect = dialect.Chat()
 	}
 	if o.Dial == nil {
+		o.poller = systemPoller()
 		o.Dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	}
 	if o.Hide == nil {

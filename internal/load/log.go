@@ -31,6 +31,7 @@ type Log struct {
 	Stream  int32 // −1 for a single request
 
 	StartNS        int64 // begun, before its connection was looked for
+	DepartedNS     int64 // first byte handed to a connection, the first time if it was sent again
 	WrittenNS      int64 // last byte in the socket of the connection that answered
 	HeadersNS      int64 // arrival of the answer's headers
 	FirstNS        int64 // first event with text of any channel

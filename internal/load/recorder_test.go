@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -214,11 +215,11 @@ func TestAReadWithTwoEventsIsCoalesced(t *testing.T) {
 		{2, false, event, 11, 7, 4, "two reads, the first without bytes of the body"},
 		{1, false, "data: [DONE]\n\n", 11, 7, 4, "none"},
 	}
-	for _, step := range steps {
-		s.reading(step.reads, step.large)
+	for i, step := range steps {
+		s.reading(step.reads, step.large, int64(i+1)*1e6)
 		x.take([]byte(step.bytes), 1)
 		x.publish()
-		var q Quality
+		q := Quality{Shared: new(stamp.Histogram)}
 		s.addTo(&q, new(connections))
 		if q.Events != step.events || q.EventReads != step.eventReads || q.CoalescedReads != step.coalesced {
 			t.Errorf("%s: %d events, %d reads, %d coalesced", step.explanation, q.Events, q.EventReads, q.CoalescedReads)
@@ -310,6 +311,29 @@ func TestHeadersOfARequest(t *testing.T) {
 	}
 }
 
+func TestASharedStampIsBoundedByTheReadBefore(t *testing.T) {
+	s, x := testStream(t)
+	s.readNS = 1e6 // written
+	event := "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+	for i, events := range []int{1, 1, 3, 1} { // 10 ms apart
+		s.reading(1, false, int64(i+1)*10e6)
+		x.take([]byte(strings.Repeat(event, events)), int64(i+1)*10e6)
+	}
+	x.publish()
+	q := Quality{Shared: new(stamp.Histogram)}
+	s.addTo(&q, new(connections))
+	if q.Shared.Count() != 2 || q.Shared.Max() != 10*time.Millisecond {
+		t.Errorf("%d shared stamps, at most %v", q.Shared.Count(), q.Shared.Max())
+	}
+	// 4 of 6 stamps are exact.
+	if half, most := q.StampBound(0.5), q.StampBound(0.99); half != 0 || most < 9*time.Millisecond || most > 10*time.Millisecond {
+		t.Errorf("half are within %v, 99 of 100 within %v", half, most)
+	}
+	if (&Quality{Shared: new(stamp.Histogram)}).StampBound(0.99) != 0 {
+		t.Error("without an event there is a bound")
+	}
+}
+
 // vllmEvent is an ordinary event of 281 bytes with its end.
 const vllmEvent = `data: {"id":"chatcmpl-0b9f3c1d2e4f5a6b7c8d9e0f1a2b3c4d","object":"chat.completion.chunk",` +
 	`"created":1764500000,"model":"qwen3-coder-30b-a3b","choices":[{"index":0,"delta":{"content":" token"},` +
@@ -341,7 +365,7 @@ func BenchmarkEvent(b *testing.B) {
 				if n++; n%8192 == 0 {
 					x.record, s.textLeft = newRecord(1), textLimit // as the next request would
 				}
-				s.reading(1, false)
+				s.reading(1, false, 1)
 				x.take(chunk, int64(n))
 				x.publish()
 			}
@@ -365,7 +389,7 @@ func TestAnEventMakesNoGarbage(t *testing.T) {
 		x.record.text.last.bytes = make([]byte, 1<<16)
 		at := stamp.NewClock().Now()
 		allocs := testing.AllocsPerRun(1000, func() {
-			s.reading(1, false)
+			s.reading(1, false, 1)
 			x.take(chunk, at)
 			x.publish()
 		})

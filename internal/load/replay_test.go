@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,30 +56,40 @@ func TestAConnectionClosedBehindTheLastAnswerCostsNoRequest(t *testing.T) {
 	})
 }
 
-func TestAConnectionThatDiedBeforeTheLaunchIsTriedOnceMore(t *testing.T) {
-	for _, wait := range []time.Duration{3 * time.Second, time.Hour} {
+func TestAConnectionThatDiesBeforeAnyAnswerIsReplaced(t *testing.T) {
+	tests := []struct {
+		name    string
+		wait    time.Duration // until the launch
+		idle    bool          // it dies before a byte of the request
+		replays int
+	}{
+		{"before the launch", 3 * time.Second, true, 0},
+		{"long before the launch", time.Hour, true, 0},
+		{"under the request", 500 * ms, false, 1},
+	}
+	for _, tt := range tests {
 		inBubble(t, func(t *testing.T, h *house) {
 			var accepted atomic.Int32
 			h.raw(func(c net.Conn) {
 				if accepted.Add(1) == 1 {
-					time.Sleep(time.Second)
+					if tt.idle {
+						time.Sleep(time.Second)
+					} else {
+						c.Read(make([]byte, 1))
+					}
 					c.Close()
 					return
 				}
 				closing(c, func() { time.Sleep(10 * ms) })
 			})
 			s := h.open(t.Context(), 1)
-			at := h.clock.Now() + int64(wait)
+			at := h.clock.Now() + int64(tt.wait)
 			s.Launch(at, 0)
-			time.Sleep(wait + 100*ms)
+			time.Sleep(tt.wait + 100*ms)
 			s.Stop()
 			l := s.Logs()[0]
-			wantReplays := 1
-			if wait > 4*time.Second {
-				wantReplays = 0 // the old connection was opened anew before the launch
-			}
-			if l.Class != speedmatrix.RequestCompleted || l.Replays != wantReplays {
-				t.Errorf("after %v: %s %q, %d replays", wait, l.Class, l.Error, l.Replays)
+			if l.Class != speedmatrix.RequestCompleted || l.Replays != tt.replays {
+				t.Errorf("%s: %s %q, %d replays", tt.name, l.Class, l.Error, l.Replays)
 			}
 			wantTime(t, "written", l.WrittenNS-at, 0)
 		})
@@ -107,7 +118,13 @@ func breaker(t *testing.T) *url.URL {
 }
 
 func TestHundredsOfRequestsToAServerThatBreaksItsPromise(t *testing.T) {
-	client, err := load.New(load.Options{BaseURL: breaker(t)})
+	for _, engine := range []load.Engine{load.EngineNetHTTP, load.EngineEpoll} {
+		t.Run(string(engine), func(t *testing.T) { hundredsOfRequests(t, engine) })
+	}
+}
+
+func hundredsOfRequests(t *testing.T, engine load.Engine) {
+	client, err := load.New(load.Options{BaseURL: breaker(t), Engine: engine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,9 +184,11 @@ func TestOnLinuxTheStampsAreTheKernels(t *testing.T) {
 				to.finish(50)
 			}))
 			defer server.Close()
-			checkKernelStamps(t, load.Options{
-				BaseURL: parse(server.URL + "/v1"), TLS: &tls.Config{InsecureSkipVerify: true},
-			})
+			for _, engine := range []load.Engine{load.EngineNetHTTP, load.EngineEpoll} {
+				checkKernelStamps(t, load.Options{
+					BaseURL: parse(server.URL + "/v1"), TLS: &tls.Config{InsecureSkipVerify: true}, Engine: engine,
+				})
+			}
 		})
 	}
 }
@@ -199,6 +218,13 @@ func checkKernelStamps(t *testing.T, o load.Options) {
 		<-progress
 	}
 	s.Stop()
+	wanted := load.EngineNetHTTP // a session of TLS has no socket of its own
+	if o.Engine == load.EngineEpoll && o.BaseURL.Scheme == "http" && runtime.GOOS == "linux" {
+		wanted = load.EngineEpoll
+	}
+	if s.Engine() != wanted {
+		t.Errorf("read by %s", s.Engine())
+	}
 	if q := s.Quality(); !q.Kernel || q.Events == 0 || q.Reads < q.EventReads {
 		t.Errorf("quality %+v", q)
 	}

@@ -1,9 +1,11 @@
 package load
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/dialect"
@@ -18,10 +20,14 @@ type stream struct {
 	client    *Client
 	index     int32
 	line      *line
-	transport *http.Transport
-	logs      []*Log
-	newest    *record
-	textLeft  int
+	transport *http.Transport  // nil before the first connection, and where a loop reads
+	conn      *http.ClientConn // open, nil without one
+	openedNS  int64
+	// ends, if set, is told from any goroutine that a request was ended by its context.
+	ends     func(*exchange)
+	logs     []*Log
+	newest   *record
+	textLeft int
 	answer
 	tally
 
@@ -32,10 +38,11 @@ type stream struct {
 	textEvents, counted, allEvents,
 	eventReads, coalesced, replays atomic.Int64
 	hasCounts atomic.Bool
+	shared    atomic.Pointer[stamp.Histogram] // how late stamps may be that events share; nil without any
 
 	mu   sync.Mutex
-	conn *stamp.Conn // in use
-	past connections // used before
+	used *stamp.Conn  // in use
+	past *connections // used before; nil without any
 }
 
 // answer is the memory for reading one answer after the other.
@@ -64,6 +71,7 @@ func (a *answer) use(f sse.Framing) {
 // tally is the goroutine's own count, shown to observers after each read.
 type tally struct {
 	inRead                   int64 // events completed by the read at hand
+	sinceNS, readNS          int64 // stamps of the read before and of the one at hand
 	spanned                  bool  // the bytes at hand came by more than one read
 	nText, nCounted, nEvents int64
 	nEventReads, nCoalesced  int64
@@ -100,25 +108,69 @@ func (c *connections) merge(o *connections) {
 func newStream(c *Client, index int32) *stream {
 	l := newLine(c)
 	return &stream{
-		client: c, index: index, line: l, transport: l.transport(), textLeft: textLimit,
-		answer: answer{buf: make([]byte, readBytes), decoder: c.options.Dialect.NewDecoder()},
+		client: c, index: index, line: l, textLeft: textLimit,
+		answer: answer{decoder: c.options.Dialect.NewDecoder()},
 	}
 }
 
-// close closes all connections.
+// open opens a connection and keeps it.
+func (s *stream) open(ctx context.Context) error {
+	if s.transport == nil {
+		s.transport, s.buf = s.line.transport(), make([]byte, readBytes)
+	}
+	door := s.client.target.endpoint
+	conn, err := s.transport.NewClientConn(ctx, door.Scheme, address(door))
+	if err != nil {
+		return err
+	}
+	s.conn, s.openedNS = conn, s.client.options.Clock.Now()
+	return nil
+}
+
+// usable says whether a connection is open.
+func (s *stream) usable() bool {
+	if s.conn != nil && s.conn.Err() != nil {
+		s.drop()
+	}
+	return s.conn != nil
+}
+
+// refresh opens the connection anew if it is gone, or will be too old at a time.
+// Without success there is none, and the request that needs one finds out why.
+func (s *stream) refresh(ctx context.Context, atNS int64) {
+	if s.usable() && atNS-s.openedNS <= int64(stockAge) {
+		return
+	}
+	s.drop()
+	_ = s.open(ctx)
+}
+
+// drop closes the connection.
+func (s *stream) drop() {
+	if s.conn != nil {
+		_ = s.conn.Close() // it is of no more use, however it ends
+		s.conn = nil
+	}
+}
+
+// close closes all connections. No request may be under way.
 func (s *stream) close() {
 	s.line.close()
-	s.transport.CloseIdleConnections()
+	s.drop()
 }
 
 // took notes the connection that a request goes out on.
 func (s *stream) took(conn *stamp.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if conn != s.conn {
-		s.past.add(s.conn)
-		s.conn = conn
+	if conn == s.used {
+		return
 	}
+	if s.past == nil && s.used != nil {
+		s.past = new(connections)
+	}
+	s.past.add(s.used)
+	s.used = conn
 }
 
 // newRecord starts the record of a request, behind those before it.
@@ -152,12 +204,13 @@ func (s *stream) reset() {
 	s.inRead, s.spanned = 0, false
 }
 
-// reading begins a read of a body for which the connection was read that many
-// times; large says that its bytes are more than the newest of these reads
-// brought.
-func (s *stream) reading(reads int64, large bool) {
+// reading begins a read of a body, with that stamp, for which the connection was
+// read that many times; large says that its bytes are more than the newest of
+// these reads brought.
+func (s *stream) reading(reads int64, large bool, at int64) {
 	if reads > 0 {
 		s.inRead, s.spanned = 0, large
+		s.sinceNS, s.readNS = s.readNS, at
 	}
 }
 
@@ -173,10 +226,25 @@ func (s *stream) counting(text bool) {
 		s.nEventReads++
 		if s.spanned {
 			s.nCoalesced++
+			s.shares()
 		}
 	case s.inRead == 2 && !s.spanned:
 		s.nCoalesced++
 	}
+	if s.inRead > 1 {
+		s.shares()
+	}
+}
+
+// shares counts an event whose stamp is that of a later one's bytes: it is late by
+// no more than the time since the read before.
+func (s *stream) shares() {
+	h := s.shared.Load()
+	if h == nil {
+		h = new(stamp.Histogram)
+		s.shared.Store(h)
+	}
+	h.Add(time.Duration(s.readNS - s.sinceNS))
 }
 
 // count counts tokens by cumulative counts.
@@ -244,8 +312,13 @@ func (s *stream) addTo(q *Quality, all *connections) {
 	q.EventReads += s.eventReads.Load()
 	q.CoalescedReads += s.coalesced.Load()
 	q.Replays += int(s.replays.Load())
+	if h := s.shared.Load(); h != nil {
+		q.Shared.Merge(h)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all.add(s.conn)
-	all.merge(&s.past)
+	all.add(s.used)
+	if s.past != nil {
+		all.merge(s.past)
+	}
 }

@@ -30,6 +30,9 @@ type Streams struct {
 	ctx     context.Context
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
+	engine  Engine
+	loops   []*loop // of EngineEpoll
+	driven  bool    // they run, or have run
 
 	start    sync.Once
 	launched chan struct{} // closed by Launch, which sets the two below before
@@ -49,25 +52,44 @@ func (c *Client) Open(ctx context.Context, n int, next func(stream int, restart 
 	for i := range n {
 		s.list = append(s.list, newStream(c, int32(i)))
 	}
-	slots := make(chan struct{}, opening)
-	opened := make(chan error, n)
+	var failed error
+	if s.engine = c.engine(n); s.engine == EngineEpoll {
+		failed = s.openLanes(c, n)
+	} else {
+		failed = s.openGoroutines(n)
+	}
+	if failed != nil {
+		s.end(errCut)
+		s.Stop()
+		return nil, c.unopened(failed)
+	}
+	s.drive()
+	s.running.Go(func() { watch(s.ctx, s.clock, c.options.Limits, s.list) })
+	return s, nil
+}
+
+// openGoroutines opens n streams, each with a goroutine of its own.
+func (s *Streams) openGoroutines(n int) error {
+	slots, opened := make(chan struct{}, opening), make(chan error, n)
 	for i := range s.list {
 		s.running.Go(func() { s.run(i, slots, opened) })
 	}
-	var failed error
+	return s.await(opened, n)
+}
+
+// await waits until n connections are open; after the first error it gives up the others.
+func (s *Streams) await(opened <-chan error, n int) (failed error) {
 	for range n {
 		if err := <-opened; err != nil && failed == nil {
 			failed = err
 			s.end(errCut)
 		}
 	}
-	if failed != nil {
-		s.Stop()
-		return nil, c.unopened(failed)
-	}
-	s.running.Go(func() { watch(s.ctx, s.clock, c.options.Limits, s.list) })
-	return s, nil
+	return failed
 }
+
+// Engine says how the streams are read.
+func (s *Streams) Engine() Engine { return s.engine }
 
 // unopened is the error for a connection that could not be opened.
 func (c *Client) unopened(err error) error {
@@ -78,8 +100,10 @@ func (c *Client) unopened(err error) error {
 	why := ""
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		kind = speedmatrix.KindUsage
 		why, next = " (this machine has no port left)", "Measure fewer requests at once, or wait until the ports of closed connections are free again."
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		kind = speedmatrix.KindUsage
 		why, next = " (no more files may be opened)", "Measure fewer requests at once, or raise the limit of open files (ulimit -n)."
 	}
 	return &speedmatrix.Error{
@@ -95,7 +119,7 @@ func (c *Client) unopened(err error) error {
 func (s *Streams) run(i int, slots chan struct{}, opened chan<- error) {
 	st := s.list[i]
 	slots <- struct{}{}
-	err := st.line.open(s.ctx)
+	err := st.open(s.ctx)
 	<-slots
 	if err != nil {
 		opened <- err
@@ -130,7 +154,7 @@ func (s *Streams) awaitLaunch(st *stream, r *Request) bool {
 	if !s.until(r.PlannedNS - int64(freshen)) {
 		return false
 	}
-	st.line.refresh(s.ctx, r.PlannedNS)
+	st.refresh(s.ctx, r.PlannedNS)
 	return s.until(r.PlannedNS)
 }
 
@@ -176,6 +200,7 @@ func (s *Streams) Cut(stream int) {
 func (s *Streams) Stop() {
 	s.end(errCut)
 	s.running.Wait()
+	s.abandon()
 	for _, st := range s.list {
 		st.close()
 	}
@@ -214,6 +239,8 @@ func (s *Streams) Logs() []*Log {
 
 // Quality says how well the streams could be timed.
 type Quality struct {
+	// Engine is how the streams were read.
+	Engine Engine
 	// Kernel says whether every connection had the kernel's stamps.
 	Kernel bool
 	// Reads is the number of reads of all connections that brought bytes, Unstamped those of
@@ -223,6 +250,9 @@ type Quality struct {
 	// these events, CoalescedReads the reads whose stamp more than one event shares, or whose
 	// event may have been complete before.
 	EventReads, Events, CoalescedReads int64
+	// Shared is, for each event that has its stamp from the bytes of a later one, the most that
+	// the stamp is late: the time since the read before.
+	Shared *stamp.Histogram
 	// Lag is the time from stamp to return of the reads; empty without kernel stamps.
 	Lag *stamp.Histogram
 	// Replays counts requests sent again because their connection was dead.
@@ -231,7 +261,7 @@ type Quality struct {
 
 // Quality sums up all streams so far.
 func (s *Streams) Quality() Quality {
-	var q Quality
+	q := Quality{Engine: s.engine, Shared: new(stamp.Histogram)}
 	all := new(connections)
 	for _, st := range s.list {
 		st.addTo(&q, all)
@@ -239,4 +269,15 @@ func (s *Streams) Quality() Quality {
 	q.Kernel = all.number > 0 && all.user == 0
 	q.Reads, q.Unstamped, q.Lag = all.reads, all.unstamped, &all.lag
 	return q
+}
+
+// StampBound is the most that a share p (0–1) of the events' stamps are late because
+// several events came with one read.
+func (q *Quality) StampBound(p float64) time.Duration {
+	shared := q.Shared.Count()
+	exact := q.Events - shared // their stamps are their own
+	if q.Events == 0 || float64(exact) >= p*float64(q.Events) {
+		return 0
+	}
+	return q.Shared.Quantile((p*float64(q.Events) - float64(exact)) / float64(shared))
 }

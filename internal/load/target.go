@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net"
@@ -17,6 +18,7 @@ type target struct {
 	header   http.Header // of every request; shared, never changed
 	proxy    *url.URL    // from the environment, nil without
 	address  string      // host:port that connections are opened to
+	head     []byte      // of a request up to the value of its length, for who sends without net/http
 	tls      bool        // whether the connection to address begins with a TLS handshake
 }
 
@@ -43,7 +45,21 @@ func aim(o Options) (target, error) {
 		door = proxy
 	}
 	t.address, t.tls = address(door), door.Scheme == "https"
+	t.head = t.makeHead()
 	return t, nil
+}
+
+// makeHead is the head of a request up to the value of its Content-Length.
+func (t *target) makeHead() []byte {
+	var b bytes.Buffer
+	host := t.host
+	if host == "" {
+		host = t.endpoint.Host
+	}
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\n", t.endpoint.RequestURI(), host)
+	_ = t.header.WriteSubset(&b, map[string]bool{"Content-Length": true, "Connection": true}) // a buffer takes all
+	b.WriteString("Content-Length: ")
+	return b.Bytes()
 }
 
 // openAIVersion ends base URLs of the OpenAI surface, which other APIs of the

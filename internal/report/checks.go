@@ -101,13 +101,14 @@ func budget(d *Document) []Budget {
 	if d.Run.Origin != speedmatrix.OriginMeasured {
 		return nil
 	}
-	var lag, late, coalesced, gap float64
+	var lag, late, coalesced, bound, gap float64
 	for _, m := range shown(d, speedmatrix.PhaseDecode) {
 		if between := value(median(m.Cell.TimeBetweenTokens)); between > 0 && (gap == 0 || between < gap) {
 			gap = between
 		}
 		if q := m.Cell.Client; q != nil {
 			lag, late, coalesced = max(lag, value(q.ReaderLagP99Micros)), max(late, value(q.SendLateP99Micros)), max(coalesced, value(q.CoalescedShare))
+			bound = max(bound, value(q.StampBoundP99Micros))
 		}
 	}
 	share := func(us float64) string {
@@ -119,6 +120,9 @@ func budget(d *Document) []Budget {
 	var list []Budget
 	if us := d.Run.Client.StampErrorP99Micros; us != nil {
 		list = append(list, Budget{"Stamp, self-check", micros(*us), unit.Dash, share(*us)})
+	}
+	if bound > 0 {
+		list = append(list, Budget{"Stamps that events share", "≤ " + micros(bound), unit.Dash, share(bound)})
 	}
 	if lag > 0 {
 		list = append(list, Budget{"Reader after the stamp", micros(lag), "half a gap", share(lag)})

@@ -185,10 +185,17 @@ func clientColumns() []csvColumn {
 			}
 			return r.c.Client.StampSource
 		}),
+		words("client_reader", func(r csvRow) string {
+			if r.c.Client == nil {
+				return ""
+			}
+			return r.c.Client.Reader
+		}),
 		pointer("events_per_read", func(q *speedmatrix.ClientQuality) *float64 { return q.EventsPerRead }),
 		pointer("coalesced_share", func(q *speedmatrix.ClientQuality) *float64 { return q.CoalescedShare }),
 		counted("unstamped_reads", func(q *speedmatrix.ClientQuality) int { return q.UnstampedReads }),
 		pointer("reader_lag_p99_us", func(q *speedmatrix.ClientQuality) *float64 { return q.ReaderLagP99Micros }),
+		pointer("stamp_bound_p99_us", func(q *speedmatrix.ClientQuality) *float64 { return q.StampBoundP99Micros }),
 		pointer("send_late_p99_us", func(q *speedmatrix.ClientQuality) *float64 { return q.SendLateP99Micros }),
 		counted("replays", func(q *speedmatrix.ClientQuality) int { return q.Replays }),
 		pointer("cpu_cores", func(q *speedmatrix.ClientQuality) *float64 { return q.CPUShare }),

@@ -204,6 +204,13 @@ func TestTrustNamesWhatIsWrong(t *testing.T) {
 		{"stamps", func(*speedmatrix.Run) {}, "Client", "p99 stamp error 9 µs at 128 streams and 12.8K tok/s, stamps by the kernel", false},
 		{"a step", func(r *speedmatrix.Run) { r.Client.ClockSteps = 1 }, "Client", "1 step of the wall clock", true},
 		{"reads", func(r *speedmatrix.Run) { r.Cells[7].Client.UnstampedReads = 3 }, "Reads", "0.00 % coalesced reads, 6 % of one core, reader lag p99 0.1 ms, in all 3 reads without a kernel stamp", false},
+		{"late requests, pauses and the reader", func(r *speedmatrix.Run) {
+			q := r.Cells[7].Client
+			q.SendLateP99Micros, q.GCPauseMaxMicros, q.Reader = new(1200.0), new(300.0), "epoll"
+		}, "Reads", "sent late p99 1.2 ms, longest pause 0.3 ms, read by epoll", false},
+		{"one machine for both", func(r *speedmatrix.Run) { r.Server.SameMachine = true }, "Sharing", "client and server share the machine", false},
+		{"another machine", func(r *speedmatrix.Run) { r.Server.SameMachine = false }, "Sharing", "the client has a machine of its own", false},
+		{"a full machine", func(r *speedmatrix.Run) { r.Cells[7].Client.MachineCPUShare = new(0.97) }, "Sharing", "97 % of its CPU in use", true},
 		{"one window", func(*speedmatrix.Run) {}, "Intervals", "±0.3 % (95 %), one window a cell, no repeats", false},
 		{"a wide one", func(r *speedmatrix.Run) { r.Cells[7].Interval95.High *= 1.02 }, "Intervals", "±0.3 … 1.3 % (95 %)", false},
 	}

@@ -26,7 +26,7 @@ const counterTolerance = 0.01
 func trust(d *Document) []Trust {
 	list := []Trust{originTrust(d.Run), counterTrust(d), tokenTrust(d), intervalTrust(d), driftTrust(d.Run), promptTrust(d)}
 	if d.Run.Origin == speedmatrix.OriginMeasured {
-		list = append(list, stampTrust(d.Run), readTrust(d))
+		list = append(list, stampTrust(d.Run), readTrust(d), sharingTrust(d))
 	}
 	list = append(list, machineTrust(d.Run), checkTrust(d), repeatTrust(d.Run))
 	list = append(list, missing(d.Run, list, "Tokens"), missing(d.Run, list, "Client"))
@@ -243,46 +243,86 @@ func stampTrust(run *speedmatrix.Run) Trust {
 	return t
 }
 
-// readTrust is how the client read over all windows: the worst cell of each.
-func readTrust(d *Document) Trust {
-	var coalesced, cores, lag float64
-	unstamped, replays, n, timed := 0, 0, 0, 0
+// readings are the client's quality over all windows: the worst cell of each.
+type readings struct {
+	cells, timed                             int
+	unstamped, replays                       int
+	coalesced, cores, lag, late, pause, busy float64
+	readers                                  []string
+}
+
+func readingsOf(d *Document) (r readings) {
 	for _, m := range shown(d, speedmatrix.PhaseDecode) {
 		q := m.Cell.Client
 		if q == nil {
 			continue
 		}
-		n++
-		unstamped, replays = unstamped+q.UnstampedReads, replays+q.Replays
+		r.cells++
+		r.unstamped, r.replays = r.unstamped+q.UnstampedReads, r.replays+q.Replays
 		if q.CoalescedShare != nil {
-			coalesced, timed = max(coalesced, *q.CoalescedShare), timed+1
+			r.coalesced, r.timed = max(r.coalesced, *q.CoalescedShare), r.timed+1
 		}
-		cores = max(cores, value(q.CPUShare))
-		lag = max(lag, value(q.ReaderLagP99Micros))
+		r.cores, r.busy = max(r.cores, value(q.CPUShare)), max(r.busy, value(q.MachineCPUShare))
+		r.lag, r.late, r.pause = max(r.lag, value(q.ReaderLagP99Micros)), max(r.late, value(q.SendLateP99Micros)), max(r.pause, value(q.GCPauseMaxMicros))
+		if known := q.Reader == "net/http" || q.Reader == "epoll"; known && !slices.Contains(r.readers, q.Reader) {
+			r.readers = append(r.readers, q.Reader)
+		}
 	}
-	if n == 0 {
+	return r
+}
+
+// readTrust is how the client read and sent.
+func readTrust(d *Document) Trust {
+	r := readingsOf(d)
+	if r.cells == 0 {
 		return Trust{}
 	}
 	var parts []string
-	if timed > 0 {
-		parts = append(parts, unit.Fixed(coalesced*100, 2)+" % coalesced reads")
+	if r.timed > 0 {
+		parts = append(parts, unit.Fixed(r.coalesced*100, 2)+" % coalesced reads")
 	}
-	if cores > 0 {
-		parts = append(parts, unit.Percent(cores)+" of one core")
+	if r.cores > 0 {
+		parts = append(parts, unit.Percent(r.cores)+" of one core")
 	}
-	if lag > 0 {
-		parts = append(parts, "reader lag p99 "+micros(lag))
+	if r.lag > 0 {
+		parts = append(parts, "reader lag p99 "+micros(r.lag))
+	}
+	if r.late > 0 {
+		parts = append(parts, "sent late p99 "+micros(r.late))
+	}
+	if r.pause > 0 {
+		parts = append(parts, "longest pause "+micros(r.pause))
 	}
 	if len(parts) > 0 {
 		parts[0] = "in the worst cell " + parts[0]
 	}
-	if unstamped > 0 {
-		parts = append(parts, "in all "+plural(unstamped, "read")+" without a kernel stamp")
+	if r.unstamped > 0 {
+		parts = append(parts, "in all "+plural(r.unstamped, "read")+" without a kernel stamp")
 	}
-	if replays > 0 {
-		parts = append(parts, plural(replays, "request")+" sent again on a new connection")
+	if r.replays > 0 {
+		parts = append(parts, plural(r.replays, "request")+" sent again on a new connection")
+	}
+	if len(r.readers) > 0 {
+		parts = append(parts, "read by "+strings.Join(r.readers, " and "))
 	}
 	return Trust{Label: "Reads", Text: strings.Join(parts, ", ")}
+}
+
+// busyMachine is the share of the machine's processors from which it may slow a server that shares it.
+const busyMachine = 0.9
+
+// sharingTrust says whether client and server share the machine, and how busy it was.
+func sharingTrust(d *Document) Trust {
+	r := readingsOf(d)
+	t := Trust{Label: "Sharing", Text: "the client has a machine of its own"}
+	if d.Run.Server.SameMachine {
+		t.Text = "client and server share the machine"
+	}
+	if r.busy > 0 {
+		t.Text += ", in the worst cell " + unit.Percent(r.busy) + " of its CPU in use"
+		t.Doubt = r.busy > busyMachine
+	}
+	return t
 }
 
 func value(v *float64) float64 {

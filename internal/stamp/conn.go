@@ -3,6 +3,7 @@ package stamp
 import (
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -27,7 +28,22 @@ type Conn struct {
 // *net.TCPConn gets the kernel's stamps where the system has them, every other
 // connection stamps at the return of a read.
 func Wrap(c net.Conn, clock *Clock) *Conn {
-	return &Conn{Conn: c, clock: clock, kernel: newSocket(c)}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return &Conn{Conn: c, clock: clock}
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return &Conn{Conn: c, clock: clock}
+	}
+	return WrapSocket(c, raw, clock)
+}
+
+// WrapSocket makes a Conn of a TCP connection that is no *net.TCPConn, given its
+// socket. Where raw gives up instead of waiting, Read and Write return its error
+// and the bytes moved until then.
+func WrapSocket(c net.Conn, raw syscall.RawConn, clock *Clock) *Conn {
+	return &Conn{Conn: c, clock: clock, kernel: newSocket(raw)}
 }
 
 // Read reads as the wrapped connection does and notes the arrival. A read

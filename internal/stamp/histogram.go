@@ -19,7 +19,7 @@ const (
 // another. Its size is fixed and nothing is allocated. One goroutine writes;
 // others may read meanwhile. The zero value is ready.
 type Histogram struct {
-	counts [histLength]atomic.Int64
+	counts [histLength]atomic.Uint32 // each far from its end after a day at full load
 	max    atomic.Int64
 }
 
@@ -55,7 +55,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := int64(q * float64(total-1))
 	top := h.max.Load()
 	for i := range h.counts {
-		rank -= h.counts[i].Load()
+		rank -= int64(h.counts[i].Load())
 		if rank < 0 {
 			return time.Duration(min(middle(i), top))
 		}
@@ -67,7 +67,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 func (h *Histogram) Count() int64 {
 	var n int64
 	for i := range h.counts {
-		n += h.counts[i].Load()
+		n += int64(h.counts[i].Load())
 	}
 	return n
 }

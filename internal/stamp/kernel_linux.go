@@ -4,7 +4,6 @@ package stamp
 
 import (
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"unsafe"
@@ -51,17 +50,8 @@ type outgoing struct {
 	errno syscall.Errno
 }
 
-// newSocket gives the socket of a TCP connection, nil if it cannot be had or
-// takes no stamps.
-func newSocket(c net.Conn) *socket {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nil
-	}
+// newSocket gives the socket of a TCP connection, nil if it takes no stamps.
+func newSocket(raw syscall.RawConn) *socket {
 	var failed error
 	if err := raw.Control(func(fd uintptr) { failed = enable(fd) }); err != nil || failed != nil {
 		return nil

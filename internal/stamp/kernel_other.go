@@ -2,7 +2,7 @@
 
 package stamp
 
-import "net"
+import "syscall"
 
 // Kernel says whether this system gives kernel stamps for TCP: it does not.
 func Kernel() bool { return false }
@@ -10,7 +10,7 @@ func Kernel() bool { return false }
 // socket does not exist on this system.
 type socket struct{}
 
-func newSocket(net.Conn) *socket { return nil }
+func newSocket(syscall.RawConn) *socket { return nil }
 
 func (*socket) read([]byte) (n int, realtime int64, err error) { return 0, 0, nil }
 

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"speedmatrix"
 	"speedmatrix/internal/wire"
 )
 
@@ -65,12 +64,9 @@ func New(s Script) *Server {
 // Start makes a server and serves it on a free port of 127.0.0.1. The error is
 // a *speedmatrix.Error.
 func Start(s Script) (*Server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listenLocal()
 	if err != nil {
-		return nil, &speedmatrix.Error{
-			Kind: speedmatrix.KindInternal, What: "the ground truth server cannot listen on 127.0.0.1",
-			Next: "Look whether this machine lets programs listen on its loopback interface.", Err: err,
-		}
+		return nil, err
 	}
 	server := New(s)
 	server.url = "http://" + l.Addr().String()
