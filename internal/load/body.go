@@ -66,17 +66,17 @@ func (c *bodyCutter) next(b []byte) (data, rest []byte, err error) {
 
 // cut cuts a line off; the slice is valid until the next call.
 func (c *bodyCutter) cut(b []byte) (line, rest []byte, whole bool) {
-	end := bytes.IndexByte(b, '\n')
-	if end < 0 {
+	before, after, ok := bytes.Cut(b, []byte{'\n'})
+	if !ok {
 		c.line = append(c.line, b...)
 		return nil, nil, false
 	}
-	line = b[:end]
+	line = before
 	if len(c.line) > 0 {
 		line = append(c.line, line...)
 		c.line = line[:0]
 	}
-	return bytes.TrimSuffix(line, []byte{'\r'}), b[end+1:], true
+	return bytes.TrimSuffix(line, []byte{'\r'}), after, true
 }
 
 // took takes a line in.
