@@ -50,7 +50,7 @@ type answer struct {
 	buf      []byte
 	head     []byte // the first bytes of the body, for words about it
 	decoder  *dialect.Decoder
-	decoded  dialect.Event
+	decoded  *dialect.Event
 	events   sse.Reader
 	event    sse.Event
 	form     form
@@ -101,7 +101,7 @@ func newStream(c *Client, index int32) *stream {
 	l := newLine(c)
 	return &stream{
 		client: c, index: index, line: l, textLeft: textLimit,
-		answer: answer{decoder: c.options.Dialect.NewDecoder()},
+		answer: answer{decoder: c.options.Dialect.NewDecoder(), decoded: new(dialect.Event)},
 	}
 }
 
