@@ -25,6 +25,7 @@ func testStream(t testing.TB) (*stream, *exchange) {
 		t.Fatal(err)
 	}
 	s := newStream(c, 0)
+	s.decoder, s.decoded = dialect.Chat().NewDecoder(), new(dialect.Event)
 	x := s.begin(t.Context(), Request{ID: 99})
 	s.reset()
 	return s, x

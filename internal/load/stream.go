@@ -101,7 +101,6 @@ func newStream(c *Client, index int32) *stream {
 	l := newLine(c)
 	return &stream{
 		client: c, index: index, line: l, textLeft: textLimit,
-		answer: answer{decoder: c.options.Dialect.NewDecoder(), decoded: new(dialect.Event)},
 	}
 }
 
@@ -109,6 +108,7 @@ func newStream(c *Client, index int32) *stream {
 func (s *stream) open(ctx context.Context) error {
 	if s.transport == nil {
 		s.transport, s.buf = s.line.transport(), make([]byte, readBytes)
+		s.decoder, s.decoded = s.client.options.Dialect.NewDecoder(), new(dialect.Event)
 	}
 	door := s.client.target.endpoint
 	conn, err := s.transport.NewClientConn(ctx, door.Scheme, address(door))
