@@ -175,7 +175,7 @@ type ClientQuality struct {
 	// ReaderLagP99Micros is p99 of (return of the read − stamp), in µs.
 	ReaderLagP99Micros *float64 `json:"reader_lag_p99_us"`
 	// StampBoundP99Micros is p99, over the events, of the most that a stamp can be late because several events
-	// came with one read, in µs: 0 where fewer than 1 in 100 did.
+	// came with one read, in µs: 0 where fewer than 1 in 200 did.
 	StampBoundP99Micros *float64 `json:"stamp_bound_p99_us,omitempty"`
 	// SendLateP99Micros is p99 of (first byte handed to the connection − planned), over the launch, in µs.
 	SendLateP99Micros *float64 `json:"send_late_p99_us"`

@@ -29,6 +29,7 @@ func main() {
 	spec := flag.String("load", "", "be the client, with this load in JSON")
 	profiles := flag.String("profile", "", "keep the client's profiles of processor and memory in this folder")
 	engine := flag.String("engine", "", "how the client reads: net/http or epoll; by the number of streams if empty")
+	pin := flag.Bool("pin", false, "pin the server to core 0 and the client to core 1 in every part, as rate does where taskset exists")
 	flag.Parse()
 	var err error
 	switch {
@@ -37,7 +38,11 @@ func main() {
 	case *spec != "":
 		err = beClient(*spec, *profiles, load.Engine(*engine))
 	default:
-		err = runParts(bed{profiles: *profiles, engine: *engine}, flag.Args())
+		b := bed{profiles: *profiles, engine: *engine}
+		if *pin {
+			b = b.pinned()
+		}
+		err = runParts(b, flag.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ceiling:", err)

@@ -27,6 +27,14 @@ type bed struct {
 	oneProcess bool
 }
 
+// pinned puts server and client on a core each, where taskset exists.
+func (b bed) pinned() bed {
+	if _, err := exec.LookPath("taskset"); err == nil {
+		b.serverCore, b.clientCore = "0", "1"
+	}
+	return b
+}
+
 // measure runs a load with server and client as processes of their own.
 func (b bed) measure(l bench.SelfLoad) (*outcome, error) {
 	if b.oneProcess {
@@ -165,9 +173,7 @@ func total(b bed) error {
 
 // rate raises the rate of 1,024 streams until the error of the stamps is too large.
 func rate(b bed) error {
-	if _, err := exec.LookPath("taskset"); err == nil {
-		b.serverCore, b.clientCore = "0", "1"
-	}
+	b = b.pinned()
 	fmt.Print(lineHead)
 	held := 0.0
 	for _, each := range []float64{50, 100, 150, 200, 250, 300} {

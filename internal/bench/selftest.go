@@ -78,8 +78,10 @@ type SelfResult struct {
 	// ArrivedLateP99Micros is how much later than planned requests arrived at the server.
 	ArrivedLateP99Micros *float64 `json:"arrived_late_p99_us"`
 	// Client is the quality as a cell would publish it; its use of the CPU includes the server where that runs in this process.
-	Client  *speedmatrix.ClientQuality `json:"client"`
-	Seconds float64                    `json:"seconds"`
+	Client *speedmatrix.ClientQuality `json:"client"`
+	// ServerCPUCores is the server's own use where it runs in a process of its own.
+	ServerCPUCores *float64 `json:"server_cpu_cores,omitempty"`
+	Seconds        float64  `json:"seconds"`
 }
 
 // SelfTest measures this program with a load against a ground truth server over real loopback.

@@ -15,6 +15,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/bench"
 	"speedmatrix/internal/stamp"
+	"speedmatrix/internal/truth"
 	"speedmatrix/internal/unit"
 )
 
@@ -35,10 +36,18 @@ func newSelftest(env *Env) *cobra.Command {
 	t := &selftest{env: env, streams: []int{1, 32, 128, 512, 1024}}
 	cmd := &cobra.Command{Use: "selftest", Short: "how well this program can measure on this machine", Long: selftestLong,
 		Example: selftestExample, Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) }}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if t.serve.Gap > 0 {
+				return beBeat(env, t.serve)
+			}
+			return t.run(cmd.Context())
+		}}
 	fs := flagSet("selftest")
 	fs.define("streams", "LIST", t.setStreams, "numbers of streams (default 1,32,128,512,1024)")
 	fs.BoolVar(&t.json, "json", false, "print the result as JSON on standard output, and nothing else there")
+	fs.DurationVar(&t.serve.Gap, "serve", 0, "be the server of a self-test")
+	fs.BoolVar(&t.serve.Spread, "spread", false, "of --serve: spread the tokens")
+	_, _ = fs.MarkHidden("serve"), fs.MarkHidden("spread") // they exist
 	cmd.Flags().AddFlagSet(fs.FlagSet)
 	return cmd
 }
@@ -48,6 +57,7 @@ type selftest struct {
 	env     *Env
 	streams []int
 	json    bool
+	serve   truth.Beat
 }
 
 func (t *selftest) setStreams(v string) error {
@@ -92,8 +102,8 @@ func (t *selftest) run(ctx context.Context) error {
 // printSelfReport prints the report as a table and a sentence.
 func printSelfReport(out io.Writer, r *bench.SelfReport) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(w, "\ttok/s\tstamp error\t\tTTFT error\tsent late\ttotal\t\t\t")
-	_, _ = fmt.Fprintln(w, "streams\tsent\tp50\tp99\tp99\tp99\ttok/s error\tCPU cores\tverdict\t")
+	_, _ = fmt.Fprintln(w, "\ttok/s\tstamp error\t\tTTFT error\tsent late\ttotal\tCPU\t\t")
+	_, _ = fmt.Fprintln(w, "streams\tsent\tp50\tp99\tp99\tp99\ttok/s error\tcores\tverdict\t")
 	for i := range r.Loads {
 		selfLine(w, &r.Loads[i])
 	}
@@ -112,7 +122,7 @@ func printSelfReport(out io.Writer, r *bench.SelfReport) error {
 	} else {
 		_, _ = fmt.Fprintln(out, "Times    no load could be measured well enough to say")
 	}
-	_, _ = fmt.Fprintf(out, "Machine  %s, server and client share it; the CPU is that of both\nTook     %s\n",
+	_, _ = fmt.Fprintf(out, "Machine  %s, server and client share it\nTook     %s\n",
 		plural(r.CPUs, "processor", "processors"), unit.Duration(time.Duration(r.Seconds*float64(time.Second))))
 	if share := othersShare(r); share > noticeOthers {
 		_, _ = fmt.Fprintf(out, "Note     other programs took up to %s of the processors: on a quiet machine more is possible\n", unit.Percent(share))
@@ -132,7 +142,11 @@ const noticeOthers = 0.1
 func othersShare(r *bench.SelfReport) (most float64) {
 	for i := range r.Loads {
 		if q := r.Loads[i].Client; q != nil && q.CPUShare != nil && q.MachineCPUShare != nil && r.CPUs > 0 {
-			most = max(most, *q.MachineCPUShare-*q.CPUShare/float64(r.CPUs))
+			used := *q.CPUShare
+			if server := r.Loads[i].ServerCPUCores; server != nil {
+				used += *server
+			}
+			most = max(most, *q.MachineCPUShare-used/float64(r.CPUs))
 		}
 	}
 	return most

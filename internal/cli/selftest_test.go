@@ -44,7 +44,7 @@ func TestASelftestSaysWhatThisMachineCanMeasure(t *testing.T) {
 		w.ended(0, "Measuring this program for about")
 		text := strings.Join(strings.Fields(w.out.String()), " ")
 		for _, part := range []string{
-			"streams sent p50 p99 p99 p99 tok/s error CPU cores verdict",
+			"streams sent p50 p99 p99 p99 tok/s error cores verdict",
 			"128 12.8K 3 µs 8 µs 31 µs 1.4 ms 0.01 % 0.50 Valid",
 			"Ceiling this machine can measure up to 76.8K tokens/s (1,024 streams; at 102400 tok/s the stamps are 9.0 ms (p99) off)",
 			"Times right to ±8 µs (p99)",

@@ -122,19 +122,19 @@ func (x *exchange) document() {
 		return
 	}
 	at, _ := x.live.conn.Load().LastRead()
-	s.decoder.Document(whole, &s.decoded)
+	s.decoder.Document(whole, s.decoded)
 	x.handle(whole, at)
 }
 
 // decode decodes one event and handles it.
 func (x *exchange) decode(data []byte, at int64) {
-	x.stream.decoder.Decode(data, &x.stream.decoded)
+	x.stream.decoder.Decode(data, x.stream.decoded)
 	x.handle(data, at)
 }
 
 // handle takes over what the decoded event says; raw is its bytes.
 func (x *exchange) handle(raw []byte, at int64) {
-	ev, l := &x.stream.decoded, x.log
+	ev, l := x.stream.decoded, x.log
 	x.live.event.Store(at)
 	if ev.Usage != nil {
 		newer(&l.Usage, ev.Usage)

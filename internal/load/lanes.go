@@ -118,6 +118,7 @@ func (s *Streams) openLanes(c *Client, n int) error {
 	for i, st := range s.list {
 		l := s.loops[i%len(s.loops)]
 		own := &lane{loop: l, stream: st}
+		st.decoder, st.decoded = st.client.options.Dialect.NewDecoder(), l.decoded // a decoder may keep what it needs of its answer
 		st.ends = func(x *exchange) { l.post(func() { own.cut(x) }) }
 		st.line.wrap = func(conn net.Conn) (net.Conn, error) { return wrapped(l.poll.add(conn, int32(i))) }
 		l.lanes = append(l.lanes, own)

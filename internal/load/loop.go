@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"speedmatrix/internal/dialect"
 	"speedmatrix/internal/stamp"
 )
 
@@ -20,6 +21,8 @@ type poller interface {
 	// wait appends the lanes that can be gone on with; it returns with none after
 	// d, or when wake is called.
 	wait(ready []event, d time.Duration) ([]event, error)
+	// nap lets time pass, whatever there is to do.
+	nap(d time.Duration)
 	// wake ends a wait, or the next one. It may be called from any goroutine, and
 	// after close.
 	wake()
@@ -52,6 +55,8 @@ type loop struct {
 	lanes   []*lane
 	read    []byte
 	write   []byte
+	// What one event is decoded into serves all lanes, so that it stays in the processor's cache.
+	decoded *dialect.Event
 	dials   chan struct{}
 	helpers sync.WaitGroup // goroutines that open connections and make requests
 	over    int            // lanes that have ended
@@ -64,7 +69,8 @@ type loop struct {
 }
 
 func newLoop(s *Streams, c *Client, p poller) *loop {
-	return &loop{streams: s, client: c, poll: p, read: make([]byte, loopRead), write: make([]byte, loopWrite), dials: make(chan struct{}, loopDials)}
+	return &loop{streams: s, client: c, poll: p, read: make([]byte, loopRead), write: make([]byte, loopWrite),
+		decoded: new(dialect.Event), dials: make(chan struct{}, loopDials)}
 }
 
 // post lets the loop's goroutine call a function. It may be called from any goroutine.
@@ -196,11 +202,10 @@ func (n *naps) after(events int, l *loop) {
 	if conn := l.lanes[0].conn; n.nap == 0 || events == 0 || conn == nil || !conn.KernelStamped() {
 		return
 	}
-	nap := n.nap
-	if len(l.alarms) > 0 {
-		nap = min(nap, time.Duration(l.alarms[0].atNS-now))
+	if len(l.alarms) > 0 && l.alarms[0].atNS-now < int64(n.nap) {
+		return // a request is to leave soon
 	}
-	time.Sleep(nap)
+	l.poll.nap(n.nap)
 }
 
 // napFor is the nap at a rate of events over so many streams, 0 for none.

@@ -25,6 +25,10 @@ const wakeLane = -1
 // epollBatch is how many events one wait takes at most.
 const epollBatch = 1024
 
+// spinFor is the time that is not slept away: who sleeps between the requests of a
+// launch comes back late where others wait for the processor.
+const spinFor = 200 * time.Microsecond
+
 // sysEpollPwait2 waits with a timeout in nanoseconds; its number is the same on all processors.
 const sysEpollPwait2 = 441
 
@@ -122,7 +126,7 @@ func (p *epoll) wait(ready []event, d time.Duration) ([]event, error) {
 // sleep waits for events, first without sleeping, which is the usual case under load.
 func (p *epoll) sleep(d time.Duration) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), epollBatch, 0, 0, 0)
-	if n > 0 || errno != 0 || d <= 0 {
+	if n > 0 || errno != 0 || d <= spinFor {
 		return int(n), errno
 	}
 	if !p.coarse {
@@ -136,6 +140,12 @@ func (p *epoll) sleep(d time.Duration) (int, syscall.Errno) {
 	millis := (d + time.Millisecond - 1) / time.Millisecond
 	n, _, errno = syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), epollBatch, uintptr(millis), 0, 0)
 	return int(n), errno
+}
+
+// nap is not time.Sleep, which may take a millisecond longer.
+func (p *epoll) nap(d time.Duration) {
+	limit := syscall.NsecToTimespec(int64(d))
+	_ = syscall.Nanosleep(&limit, nil) // a nap cut short by a signal is as good
 }
 
 func (p *epoll) wake() {

@@ -71,6 +71,8 @@ func (p *pump) wake() {
 	}
 }
 
+func (p *pump) nap(d time.Duration) { time.Sleep(d) }
+
 func (p *pump) close() {}
 
 // pumped is a connection whose bytes are fetched beforehand.

@@ -31,6 +31,7 @@ func streamOf(t testing.TB, d dialect.Dialect) (*stream, *exchange) {
 		t.Fatal(err)
 	}
 	s := newStream(c, 0)
+	s.decoder, s.decoded = d.NewDecoder(), new(dialect.Event)
 	x := s.begin(t.Context(), Request{ID: 99})
 	s.reset()
 	return s, x

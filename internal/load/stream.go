@@ -50,7 +50,7 @@ type answer struct {
 	buf     []byte
 	head    []byte // the first bytes of the body, for words about it
 	decoder *dialect.Decoder
-	decoded dialect.Event
+	decoded *dialect.Event
 	frames  sse.Framer // one of the two below
 	events  sse.Reader
 	lines   sse.LineReader
@@ -109,7 +109,6 @@ func newStream(c *Client, index int32) *stream {
 	l := newLine(c)
 	return &stream{
 		client: c, index: index, line: l, textLeft: textLimit,
-		answer: answer{decoder: c.options.Dialect.NewDecoder()},
 	}
 }
 
@@ -117,6 +116,7 @@ func newStream(c *Client, index int32) *stream {
 func (s *stream) open(ctx context.Context) error {
 	if s.transport == nil {
 		s.transport, s.buf = s.line.transport(), make([]byte, readBytes)
+		s.decoder, s.decoded = s.client.options.Dialect.NewDecoder(), new(dialect.Event)
 	}
 	door := s.client.target.endpoint
 	conn, err := s.transport.NewClientConn(ctx, door.Scheme, address(door))
