@@ -77,10 +77,7 @@ func (t *selftest) setStreams(v string) error {
 func (t *selftest) run(ctx context.Context) error {
 	measure := t.env.SelfTest
 	if measure == nil {
-		clock := stamp.NewClock()
-		measure = func(ctx context.Context, l bench.SelfLoad) (*bench.SelfResult, error) {
-			return bench.SelfTest(ctx, clock, l)
-		}
+		measure = measureApart(stamp.NewClock())
 	}
 	_, _ = fmt.Fprintf(t.env.Stderr, "Measuring this program for about %s …\n", unit.Duration(time.Duration(len(t.streams)+6)*1300*time.Millisecond))
 	report, err := bench.SelfTests(ctx, t.streams, measure, nil)
