@@ -71,7 +71,7 @@ func (p *pump) wake() {
 	}
 }
 
-func (p *pump) nap(d time.Duration) { time.Sleep(d) }
+func (p *pump) nap(d time.Duration) { <-time.After(d) }
 
 func (p *pump) close() {}
 
