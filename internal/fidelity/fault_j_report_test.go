@@ -177,7 +177,7 @@ func caseJ13ARunNeverGoesWhereAnotherIs(t *testing.T) {
 		}
 		b.measure(t).valid()
 	}
-	if len(places) != 2 || places[0] == places[1] || places[0][:20] != places[1][:20] {
+	if len(places) != 2 || places[0] == places[1] {
 		t.Errorf("places %q", places)
 	}
 }
