@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command footprint prints what the program itself takes: the size of the
 // binary, the time from its start to its first request, and the most memory
 // that runs with many streams need, measured against a ground truth server on

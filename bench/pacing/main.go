@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command pacing prints how well the simulated server keeps its schedule over
 // real sockets: the server on one core of this machine, the clients in a
 // process of their own.
