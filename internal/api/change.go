@@ -6,27 +6,24 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"speedmatrix"
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/compare"
-	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/runfile"
-
-	"speedmatrix"
 )
 
 type changeInput struct {
 	ID      string `path:"id" pattern:"^[0-9a-z]{26}$"`
 	IfMatch string `header:"If-Match" doc:"The ETag of the run as it was read; the change is refused if it changed since."`
 	Body    struct {
-		Visibility catalog.Visibility `json:"visibility" enum:"draft,unlisted,public,withdrawn"`
+		Visibility catalog.Visibility `json:"visibility" enum:"unlisted,public,withdrawn"`
 		Why        string             `json:"why,omitempty" maxLength:"500" doc:"A sentence for the run's history; needed to withdraw."`
 	}
 }
 
 type removeInput struct {
-	ID  string `path:"id" pattern:"^[0-9a-z]{26}$"`
-	Why string `query:"why" maxLength:"500"`
+	ID string `path:"id" pattern:"^[0-9a-z]{26}$"`
 }
 
 type claimInput struct {
@@ -59,7 +56,7 @@ func (s *Server) registerChanges() {
 					return nil, refuse(http.StatusPreconditionFailed, "changed-meanwhile", "The run changed since it was read. Get it again and repeat what you want to change.")
 				}
 			}
-			e, err := s.o.Runs.SetVisibility(ctx, account.FromContext(ctx), in.ID, ingest.Wish{Visibility: in.Body.Visibility, Why: in.Body.Why})
+			e, err := s.o.Runs.SetVisibility(ctx, account.FromContext(ctx), in.ID, in.Body.Visibility, in.Body.Why)
 			if err != nil {
 				return nil, s.worded(ctx, err)
 			}
@@ -67,7 +64,7 @@ func (s *Server) registerChanges() {
 		})
 	huma.Register(s.api, protected(s.operation("delete-run", http.MethodDelete, "/runs/{id}", "Delete a draft of one's own, or as a moderator any run", uploads)),
 		func(ctx context.Context, in *removeInput) (*struct{}, error) {
-			return nil, s.worded(ctx, s.o.Runs.Remove(ctx, account.FromContext(ctx), in.ID, in.Why))
+			return nil, s.worded(ctx, s.o.Runs.Remove(ctx, account.FromContext(ctx), in.ID))
 		})
 	huma.Register(s.api, protected(s.operation("claim-run", http.MethodPost, "/runs/{id}/claim", "Make a run that was uploaded without an account one's own", uploads)),
 		func(ctx context.Context, in *claimInput) (*runOutput, error) {

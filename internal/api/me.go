@@ -63,8 +63,8 @@ type newTokenInput struct {
 
 type newTokenOutput struct {
 	Body struct {
-		tokenView
-		Secret string `json:"secret" doc:"Shown this once."`
+		Token  tokenView `json:"token"`
+		Secret string    `json:"secret" doc:"The token itself, shown this once."`
 	}
 }
 
@@ -132,8 +132,10 @@ func (s *Server) registerMe() {
 			}
 			return out, nil
 		})
-	s.registerTokens()
-	s.registerDevice()
+	if s.o.Accounts != nil {
+		s.registerTokens()
+		s.registerDevice()
+	}
 }
 
 func (s *Server) registerTokens() {
@@ -158,7 +160,7 @@ func (s *Server) registerTokens() {
 			return nil, s.worded(ctx, err)
 		}
 		out := &newTokenOutput{}
-		out.Body.tokenView, out.Body.Secret = viewToken(t), secret
+		out.Body.Token, out.Body.Secret = viewToken(t), secret
 		return out, nil
 	})
 	huma.Register(s.api, protected(s.operation("delete-token", http.MethodDelete, "/me/tokens/{id}", "Revoke a token", reads)),

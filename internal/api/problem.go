@@ -36,8 +36,9 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType is that of problems.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// The contract's form of an error, and lists that are never null, can be set for the whole process alone.
-func init() {
+// Configure sets what the library keeps for the whole process: the contract's form of an error, and lists that are never
+// null. It is called once, before New.
+func Configure() {
 	huma.DefaultArrayNullable = false
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		p := &Problem{Title: http.StatusText(status), Status: status, Detail: message, Code: strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "-"))}
@@ -51,6 +52,8 @@ func init() {
 		return p
 	}
 }
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func refuse(status int, code, detail string) error {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}
@@ -75,7 +78,20 @@ func (s *Server) worded(ctx context.Context, err error) error {
 		}
 		return answer
 	}
+	if d, ok := errors.AsType[*account.Denied](err); ok {
+		code := "forbidden"
+		if d.SignIn {
+			code = "sign-in"
+		}
+		return refuse(d.Status(), code, capital(d.Error())+".")
+	}
 	switch {
+	case errors.Is(err, account.ErrPending):
+		return refuse(http.StatusBadRequest, "authorization_pending", "The user has not answered yet. Ask again after the interval.")
+	case errors.Is(err, account.ErrSlowDown):
+		return refuse(http.StatusBadRequest, "slow_down", "Wait five seconds longer between two questions.")
+	case errors.Is(err, account.ErrRefused):
+		return refuse(http.StatusForbidden, "access_denied", "The user refused.")
 	case errors.Is(err, catalog.ErrNotFound), errors.Is(err, account.ErrNotFound), errors.Is(err, blob.ErrNotFound):
 		return refuse(http.StatusNotFound, "not-found", "There is nothing here under that name, or not for you.")
 	case errors.Is(err, catalog.ErrConflict):

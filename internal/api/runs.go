@@ -7,7 +7,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
+	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/trust"
 )
 
@@ -149,6 +151,12 @@ func (s *Server) run(ctx context.Context, in *runInput) (catalog.Record, string,
 	r, err := s.o.Store.Get(ctx, in.ID, in.Version)
 	if err != nil {
 		return r, "", s.worded(ctx, err)
+	}
+	if !ingest.MaySee(s.o.Rules, account.FromContext(ctx), &r.Entry) {
+		return r, "", s.worded(ctx, catalog.ErrNotFound)
+	}
+	if r.Entry.Visibility == catalog.Withdrawn && s.o.Rules.May(account.FromContext(ctx), account.See, r.Entry.Owner) != nil {
+		return r, "", refuse(http.StatusGone, "withdrawn", "This run was withdrawn; its page says why.")
 	}
 	tag := etag(r.Entry.ID, r.Entry.Sequence)
 	if unchanged(in.IfNoneMatch, tag) {

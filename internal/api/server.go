@@ -7,7 +7,6 @@ package api
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,14 +25,20 @@ import (
 // Prefix is where the API stands on the site.
 const Prefix = "/api/v1"
 
-// Index answers questions about all listed runs.
+// Index answers questions about all runs.
 type Index interface {
 	Find(q catalog.Query) (catalog.Page, error)
+	OwnedBy(owner string) []*catalog.Entry
+	Suggest(text string, n int) []catalog.Suggestion
+	Models() []catalog.Group
+	Hardware() []catalog.Group
+	Engines() []catalog.Group
+	Facets(q catalog.Query) catalog.Facets
 	// Sequence is that of the latest change it knows.
 	Sequence() int64
 }
 
-// Runs is how a run enters the site and changes there.
+// Runs is how a run enters the site and changes there. Refusals are *ingest.Problem and *account.Denied.
 type Runs interface {
 	Check(ctx context.Context, by account.Visitor, body io.Reader) (*ingest.Receipt, error)
 	Receive(ctx context.Context, by account.Visitor, body io.Reader) (*ingest.Receipt, error)
@@ -41,6 +46,18 @@ type Runs interface {
 	Upload(ctx context.Context, by account.Visitor, id string) (catalog.Upload, error)
 	Append(ctx context.Context, by account.Visitor, id string, offset int64, body io.Reader) (catalog.Upload, error)
 	Finish(ctx context.Context, by account.Visitor, id string) (*ingest.Receipt, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
+	Remove(ctx context.Context, by account.Visitor, id string) error
+	Claim(ctx context.Context, by account.Visitor, id, secret string) (catalog.Entry, error)
+}
+
+// Accounts are the people of the site, their tokens and the logins of their command lines.
+type Accounts interface {
+	Tokens(ctx context.Context, by account.Visitor) ([]account.Token, error)
+	MakeToken(ctx context.Context, by account.Visitor, wish account.TokenWish) (secret string, t account.Token, err error)
+	DropToken(ctx context.Context, by account.Visitor, id string) error
+	BeginDevice(ctx context.Context, scopes []account.Scope) (account.DeviceLogin, error)
+	DeviceToken(ctx context.Context, code string) (secret string, err error)
 }
 
 // Options are what the API stands on.
@@ -50,13 +67,12 @@ type Options struct {
 	Store               catalog.Store
 	Index               Index
 	Runs                Runs
-	Limits              Limits
-	// ReadOnly refuses every change.
-	ReadOnly bool
-	// MaxUpload is the greatest body of an upload, in bytes.
-	MaxUpload int64
-	Now       func() time.Time
-	Log       *slog.Logger
+	// Accounts is nil on a site for one user.
+	Accounts Accounts
+	Rules    account.Rules
+	Limits   Limits
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Server is the API.
@@ -81,6 +97,9 @@ func New(mux *http.ServeMux, o Options) *Server {
 	s.api = humago.NewWithPrefix(mux, Prefix, config)
 	s.registerRuns()
 	s.registerUploads()
+	s.registerChanges()
+	s.registerLists()
+	s.registerMe()
 	mux.HandleFunc("GET "+Prefix+"/docs", s.docs)
 	return s
 }

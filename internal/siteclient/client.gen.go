@@ -17,6 +17,99 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for ChangeInputBodyVisibility.
+const (
+	ChangeInputBodyVisibilityPublic    ChangeInputBodyVisibility = "public"
+	ChangeInputBodyVisibilityUnlisted  ChangeInputBodyVisibility = "unlisted"
+	ChangeInputBodyVisibilityWithdrawn ChangeInputBodyVisibility = "withdrawn"
+)
+
+// Valid indicates whether the value is a known member of the ChangeInputBodyVisibility enum.
+func (e ChangeInputBodyVisibility) Valid() bool {
+	switch e {
+	case ChangeInputBodyVisibilityPublic:
+		return true
+	case ChangeInputBodyVisibilityUnlisted:
+		return true
+	case ChangeInputBodyVisibilityWithdrawn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeviceInputBodyScopes.
+const (
+	DeviceInputBodyScopesManage   DeviceInputBodyScopes = "manage"
+	DeviceInputBodyScopesModerate DeviceInputBodyScopes = "moderate"
+	DeviceInputBodyScopesRead     DeviceInputBodyScopes = "read"
+	DeviceInputBodyScopesSubmit   DeviceInputBodyScopes = "submit"
+)
+
+// Valid indicates whether the value is a known member of the DeviceInputBodyScopes enum.
+func (e DeviceInputBodyScopes) Valid() bool {
+	switch e {
+	case DeviceInputBodyScopesManage:
+		return true
+	case DeviceInputBodyScopesModerate:
+		return true
+	case DeviceInputBodyScopesRead:
+		return true
+	case DeviceInputBodyScopesSubmit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NewTokenInputBodyScopes.
+const (
+	NewTokenInputBodyScopesManage   NewTokenInputBodyScopes = "manage"
+	NewTokenInputBodyScopesModerate NewTokenInputBodyScopes = "moderate"
+	NewTokenInputBodyScopesRead     NewTokenInputBodyScopes = "read"
+	NewTokenInputBodyScopesSubmit   NewTokenInputBodyScopes = "submit"
+)
+
+// Valid indicates whether the value is a known member of the NewTokenInputBodyScopes enum.
+func (e NewTokenInputBodyScopes) Valid() bool {
+	switch e {
+	case NewTokenInputBodyScopesManage:
+		return true
+	case NewTokenInputBodyScopesModerate:
+		return true
+	case NewTokenInputBodyScopesRead:
+		return true
+	case NewTokenInputBodyScopesSubmit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SuggestionKind.
+const (
+	Engine   SuggestionKind = "engine"
+	Hardware SuggestionKind = "hardware"
+	Model    SuggestionKind = "model"
+	Uploader SuggestionKind = "uploader"
+)
+
+// Valid indicates whether the value is a known member of the SuggestionKind enum.
+func (e SuggestionKind) Valid() bool {
+	switch e {
+	case Engine:
+		return true
+	case Hardware:
+		return true
+	case Model:
+		return true
+	case Uploader:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ViewOrigin.
 const (
 	Imported  ViewOrigin = "imported"
@@ -67,25 +160,73 @@ func (e ViewTrust) Valid() bool {
 
 // Defines values for ViewVisibility.
 const (
-	Draft       ViewVisibility = "draft"
-	Public      ViewVisibility = "public"
-	Quarantined ViewVisibility = "quarantined"
-	Unlisted    ViewVisibility = "unlisted"
-	Withdrawn   ViewVisibility = "withdrawn"
+	ViewVisibilityDraft       ViewVisibility = "draft"
+	ViewVisibilityPublic      ViewVisibility = "public"
+	ViewVisibilityQuarantined ViewVisibility = "quarantined"
+	ViewVisibilityUnlisted    ViewVisibility = "unlisted"
+	ViewVisibilityWithdrawn   ViewVisibility = "withdrawn"
 )
 
 // Valid indicates whether the value is a known member of the ViewVisibility enum.
 func (e ViewVisibility) Valid() bool {
 	switch e {
-	case Draft:
+	case ViewVisibilityDraft:
 		return true
-	case Public:
+	case ViewVisibilityPublic:
 		return true
-	case Quarantined:
+	case ViewVisibilityQuarantined:
 		return true
-	case Unlisted:
+	case ViewVisibilityUnlisted:
 		return true
-	case Withdrawn:
+	case ViewVisibilityWithdrawn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CountFacetsParamsMod.
+const (
+	CountFacetsParamsModModified CountFacetsParamsMod = "modified"
+	CountFacetsParamsModStock    CountFacetsParamsMod = "stock"
+)
+
+// Valid indicates whether the value is a known member of the CountFacetsParamsMod enum.
+func (e CountFacetsParamsMod) Valid() bool {
+	switch e {
+	case CountFacetsParamsModModified:
+		return true
+	case CountFacetsParamsModStock:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CountFacetsParamsSort.
+const (
+	CountFacetsParamsSortNewest     CountFacetsParamsSort = "newest"
+	CountFacetsParamsSortPerRequest CountFacetsParamsSort = "per-request"
+	CountFacetsParamsSortPrefill    CountFacetsParamsSort = "prefill"
+	CountFacetsParamsSortTotal      CountFacetsParamsSort = "total"
+	CountFacetsParamsSortTtft       CountFacetsParamsSort = "ttft"
+	CountFacetsParamsSortUsers      CountFacetsParamsSort = "users"
+)
+
+// Valid indicates whether the value is a known member of the CountFacetsParamsSort enum.
+func (e CountFacetsParamsSort) Valid() bool {
+	switch e {
+	case CountFacetsParamsSortNewest:
+		return true
+	case CountFacetsParamsSortPerRequest:
+		return true
+	case CountFacetsParamsSortPrefill:
+		return true
+	case CountFacetsParamsSortTotal:
+		return true
+	case CountFacetsParamsSortTtft:
+		return true
+	case CountFacetsParamsSortUsers:
 		return true
 	default:
 		return false
@@ -94,16 +235,16 @@ func (e ViewVisibility) Valid() bool {
 
 // Defines values for ListRunsParamsMod.
 const (
-	Modified ListRunsParamsMod = "modified"
-	Stock    ListRunsParamsMod = "stock"
+	ListRunsParamsModModified ListRunsParamsMod = "modified"
+	ListRunsParamsModStock    ListRunsParamsMod = "stock"
 )
 
 // Valid indicates whether the value is a known member of the ListRunsParamsMod enum.
 func (e ListRunsParamsMod) Valid() bool {
 	switch e {
-	case Modified:
+	case ListRunsParamsModModified:
 		return true
-	case Stock:
+	case ListRunsParamsModStock:
 		return true
 	default:
 		return false
@@ -112,28 +253,28 @@ func (e ListRunsParamsMod) Valid() bool {
 
 // Defines values for ListRunsParamsSort.
 const (
-	Newest     ListRunsParamsSort = "newest"
-	PerRequest ListRunsParamsSort = "per-request"
-	Prefill    ListRunsParamsSort = "prefill"
-	Total      ListRunsParamsSort = "total"
-	Ttft       ListRunsParamsSort = "ttft"
-	Users      ListRunsParamsSort = "users"
+	ListRunsParamsSortNewest     ListRunsParamsSort = "newest"
+	ListRunsParamsSortPerRequest ListRunsParamsSort = "per-request"
+	ListRunsParamsSortPrefill    ListRunsParamsSort = "prefill"
+	ListRunsParamsSortTotal      ListRunsParamsSort = "total"
+	ListRunsParamsSortTtft       ListRunsParamsSort = "ttft"
+	ListRunsParamsSortUsers      ListRunsParamsSort = "users"
 )
 
 // Valid indicates whether the value is a known member of the ListRunsParamsSort enum.
 func (e ListRunsParamsSort) Valid() bool {
 	switch e {
-	case Newest:
+	case ListRunsParamsSortNewest:
 		return true
-	case PerRequest:
+	case ListRunsParamsSortPerRequest:
 		return true
-	case Prefill:
+	case ListRunsParamsSortPrefill:
 		return true
-	case Total:
+	case ListRunsParamsSortTotal:
 		return true
-	case Ttft:
+	case ListRunsParamsSortTtft:
 		return true
-	case Users:
+	case ListRunsParamsSortUsers:
 		return true
 	default:
 		return false
@@ -150,6 +291,19 @@ type Apart struct {
 type BeginInputBody struct {
 	Sha256 string `json:"sha256"`
 	Size   int64  `json:"size"`
+}
+
+// Cell defines model for Cell.
+type Cell struct {
+	Concurrency  int64                 `json:"concurrency"`
+	Context      int64                 `json:"context"`
+	ContextLabel string                `json:"context_label"`
+	Differences  map[string]Difference `json:"differences"`
+	From         Standing              `json:"from"`
+	Key          string                `json:"key"`
+	Notes        *[]string             `json:"notes,omitempty"`
+	Phase        string                `json:"phase"`
+	To           Standing              `json:"to"`
 }
 
 // CellView defines model for CellView.
@@ -181,6 +335,17 @@ type Change struct {
 	Why      string    `json:"why"`
 }
 
+// ChangeInputBody defines model for ChangeInputBody.
+type ChangeInputBody struct {
+	Visibility ChangeInputBodyVisibility `json:"visibility"`
+
+	// Why A sentence for the run's history; needed to withdraw.
+	Why *string `json:"why,omitempty"`
+}
+
+// ChangeInputBodyVisibility defines model for ChangeInputBody.Visibility.
+type ChangeInputBodyVisibility string
+
 // Check defines model for Check.
 type Check struct {
 	Bars    *bool     `json:"bars,omitempty"`
@@ -190,6 +355,69 @@ type Check struct {
 	Level   int64     `json:"level"`
 	Outcome string    `json:"outcome"`
 	What    string    `json:"what"`
+}
+
+// ClaimInputBody defines model for ClaimInputBody.
+type ClaimInputBody struct {
+	// Claim The secret of the receipt.
+	Claim string `json:"claim"`
+}
+
+// Comparison defines model for Comparison.
+type Comparison struct {
+	Pairs       []Pair    `json:"pairs"`
+	Schema      string    `json:"schema"`
+	Settings    []Setting `json:"settings"`
+	Sides       []Side    `json:"sides"`
+	StatedNoise *float64  `json:"stated_noise"`
+}
+
+// DeviceInputBody defines model for DeviceInputBody.
+type DeviceInputBody struct {
+	Scopes []DeviceInputBodyScopes `json:"scopes"`
+}
+
+// DeviceInputBodyScopes defines model for DeviceInputBody.Scopes.
+type DeviceInputBodyScopes string
+
+// DeviceOutputBody defines model for DeviceOutputBody.
+type DeviceOutputBody struct {
+	DeviceCode string `json:"device_code"`
+
+	// ExpiresIn Seconds.
+	ExpiresIn int64 `json:"expires_in"`
+
+	// Interval Seconds between two questions for the token.
+	Interval                int64  `json:"interval"`
+	UserCode                string `json:"user_code"`
+	VerificationURI         string `json:"verification_uri"`
+	VerificationURIComplete string `json:"verification_uri_complete"`
+}
+
+// DeviceTokenInputBody defines model for DeviceTokenInputBody.
+type DeviceTokenInputBody struct {
+	DeviceCode string `json:"device_code"`
+}
+
+// DeviceTokenOutputBody defines model for DeviceTokenOutputBody.
+type DeviceTokenOutputBody struct {
+	AccessToken string `json:"access_token"`
+	TokenType   string `json:"token_type"`
+}
+
+// Difference defines model for Difference.
+type Difference struct {
+	Basis     string   `json:"basis"`
+	Change    float64  `json:"change"`
+	From      float64  `json:"from"`
+	High      *float64 `json:"high"`
+	Judgement string   `json:"judgement"`
+	Low       *float64 `json:"low"`
+	NFrom     int64    `json:"n_from"`
+	NTo       int64    `json:"n_to"`
+	P         *float64 `json:"p"`
+	PAdjusted *float64 `json:"p_adjusted"`
+	To        float64  `json:"to"`
 }
 
 // Doubt defines model for Doubt.
@@ -210,9 +438,61 @@ type ErrorDetail struct {
 	Value interface{} `json:"value,omitempty"`
 }
 
+// Facet defines model for Facet.
+type Facet struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	Runs int64  `json:"runs"`
+}
+
+// FacetsOutputBody defines model for FacetsOutputBody.
+type FacetsOutputBody struct {
+	// Facets By the name of the query's parameter.
+	Facets map[string][]Facet `json:"facets"`
+	Total  int64              `json:"total"`
+}
+
+// Group defines model for Group.
+type Group struct {
+	Key    string     `json:"key"`
+	Name   string     `json:"name"`
+	Newest *time.Time `json:"newest"`
+
+	// Runs Listed runs.
+	Runs int64 `json:"runs"`
+}
+
+// GroupsOutputBody defines model for GroupsOutputBody.
+type GroupsOutputBody struct {
+	Groups []Group `json:"groups"`
+}
+
 // HistoryOutputBody defines model for HistoryOutputBody.
 type HistoryOutputBody struct {
 	Changes []Change `json:"changes"`
+}
+
+// Interval defines model for Interval.
+type Interval struct {
+	Change float64 `json:"change"`
+	High   float64 `json:"high"`
+	Low    float64 `json:"low"`
+}
+
+// MeOutputBody defines model for MeOutputBody.
+type MeOutputBody struct {
+	Name string `json:"name"`
+	Role string `json:"role"`
+
+	// Scopes Those of the token; empty in a browser, which may do all that its account may.
+	Scopes   []string `json:"scopes"`
+	SignedIn bool     `json:"signed_in"`
+}
+
+// MyRunsOutputBody defines model for MyRunsOutputBody.
+type MyRunsOutputBody struct {
+	// Runs All of one's own, drafts and withdrawn ones too, newest first.
+	Runs []View `json:"runs"`
 }
 
 // Named defines model for Named.
@@ -222,6 +502,42 @@ type Named struct {
 
 	// Name Its name as people write it.
 	Name string `json:"name"`
+}
+
+// NewTokenInputBody defines model for NewTokenInputBody.
+type NewTokenInputBody struct {
+	// Days Until it expires; 0 is never.
+	Days   *int64                    `json:"days,omitempty"`
+	Name   string                    `json:"name"`
+	Scopes []NewTokenInputBodyScopes `json:"scopes"`
+}
+
+// NewTokenInputBodyScopes defines model for NewTokenInputBody.Scopes.
+type NewTokenInputBodyScopes string
+
+// NewTokenOutputBody defines model for NewTokenOutputBody.
+type NewTokenOutputBody struct {
+	// Secret The token itself, shown this once.
+	Secret string    `json:"secret"`
+	Token  TokenView `json:"token"`
+}
+
+// Outlier defines model for Outlier.
+type Outlier struct {
+	Cell   string  `json:"cell"`
+	Median float64 `json:"median"`
+	Repeat int64   `json:"repeat"`
+	Run    string  `json:"run"`
+	Value  float64 `json:"value"`
+}
+
+// Pair defines model for Pair.
+type Pair struct {
+	Cells    []Cell    `json:"cells"`
+	From     string    `json:"from"`
+	Paired   bool      `json:"paired"`
+	To       string    `json:"to"`
+	Verdicts []Verdict `json:"verdicts"`
 }
 
 // PrefillView defines model for PrefillView.
@@ -289,6 +605,66 @@ type RunList struct {
 	Total int64 `json:"total"`
 }
 
+// SearchOutputBody defines model for SearchOutputBody.
+type SearchOutputBody struct {
+	Suggestions []Suggestion `json:"suggestions"`
+}
+
+// Setting defines model for Setting.
+type Setting struct {
+	Allowed *bool    `json:"allowed,omitempty"`
+	Differs bool     `json:"differs"`
+	Group   string   `json:"group"`
+	Key     string   `json:"key"`
+	Values  []string `json:"values"`
+}
+
+// Side defines model for Side.
+type Side struct {
+	Drift        *float64  `json:"drift"`
+	Measurements int64     `json:"measurements"`
+	Name         string    `json:"name"`
+	Noise        *float64  `json:"noise"`
+	Outliers     []Outlier `json:"outliers"`
+	Runs         []string  `json:"runs"`
+	Trend        Interval  `json:"trend"`
+}
+
+// Standing defines model for Standing.
+type Standing struct {
+	Measured int64              `json:"measured"`
+	Reason   string             `json:"reason"`
+	Shown    int64              `json:"shown"`
+	Status   string             `json:"status"`
+	Values   map[string]float64 `json:"values"`
+}
+
+// Suggestion defines model for Suggestion.
+type Suggestion struct {
+	Key  string         `json:"key"`
+	Kind SuggestionKind `json:"kind"`
+	Name string         `json:"name"`
+	Runs int64          `json:"runs"`
+}
+
+// SuggestionKind defines model for Suggestion.Kind.
+type SuggestionKind string
+
+// TokenView defines model for TokenView.
+type TokenView struct {
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	Scopes    []string   `json:"scopes"`
+	UsedAt    *time.Time `json:"used_at"`
+}
+
+// TokensOutputBody defines model for TokensOutputBody.
+type TokensOutputBody struct {
+	Tokens []TokenView `json:"tokens"`
+}
+
 // UploadView defines model for UploadView.
 type UploadView struct {
 	// ExpiresAt When an unfinished upload is forgotten.
@@ -304,6 +680,19 @@ type UploadView struct {
 
 	// Size Bytes of the whole archive.
 	Size int64 `json:"size"`
+}
+
+// Verdict defines model for Verdict.
+type Verdict struct {
+	Cells      int64      `json:"cells"`
+	Detectable *float64   `json:"detectable"`
+	Faster     int64      `json:"faster"`
+	Metric     string     `json:"metric"`
+	Overall    Difference `json:"overall"`
+	Same       int64      `json:"same"`
+	Sentence   string     `json:"sentence"`
+	Slower     int64      `json:"slower"`
+	Tested     bool       `json:"tested"`
 }
 
 // View defines model for View.
@@ -364,6 +753,87 @@ type ViewTrust string
 
 // ViewVisibility defines model for View.Visibility.
 type ViewVisibility string
+
+// CompareRunsParams defines parameters for CompareRuns.
+type CompareRunsParams struct {
+	// Run The IDs of the runs; each is compared with the first.
+	Run *[]string `form:"run,omitempty" json:"run,omitempty"`
+
+	// Allow Settings of the method that may differ, such as method.duration_seconds.
+	Allow       *[]string `form:"allow,omitempty" json:"allow,omitempty"`
+	IfNoneMatch *string   `json:"If-None-Match,omitempty"`
+}
+
+// ListEnginesParams defines parameters for ListEngines.
+type ListEnginesParams struct {
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// CountFacetsParams defines parameters for CountFacets.
+type CountFacetsParams struct {
+	// Q Words that the model, hardware, engine or uploader contain.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Model A model's key.
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
+
+	// Gpu A hardware's key.
+	Gpu      *string `form:"gpu,omitempty" json:"gpu,omitempty"`
+	Engine   *string `form:"engine,omitempty" json:"engine,omitempty"`
+	Version  *string `form:"version,omitempty" json:"version,omitempty"`
+	Quant    *string `form:"quant,omitempty" json:"quant,omitempty"`
+	Method   *string `form:"method,omitempty" json:"method,omitempty"`
+	Uploader *string `form:"uploader,omitempty" json:"uploader,omitempty"`
+
+	// Trust The least level: 1 Stated, 2 Complete, 3 Recomputed, 4 Self-consistent, 5 Reproduced.
+	Trust *int64 `form:"trust,omitempty" json:"trust,omitempty"`
+
+	// Since Measured on this day or later: 2026-11-30.
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Measured before this day.
+	Until *string `form:"until,omitempty" json:"until,omitempty"`
+
+	// Mod Only stock or only modified hardware.
+	Mod *CountFacetsParamsMod `form:"mod,omitempty" json:"mod,omitempty"`
+
+	// Ctx Tokens of context that the order refers to.
+	Ctx *int64 `form:"ctx,omitempty" json:"ctx,omitempty"`
+
+	// N Requests at once that the order refers to.
+	N *int64 `form:"n,omitempty" json:"n,omitempty"`
+
+	// Cell Only runs with a speed in that cell.
+	Cell *bool `form:"cell,omitempty" json:"cell,omitempty"`
+
+	// Floor Per request tok/s that counts as enough for a user; 20 where it is not given.
+	Floor *float64 `form:"floor,omitempty" json:"floor,omitempty"`
+
+	// All Runs that are not comparable among the others, not apart.
+	All   *bool                  `form:"all,omitempty" json:"all,omitempty"`
+	Sort  *CountFacetsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Limit *int64                 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next of the page before.
+	Cursor      *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// CountFacetsParamsMod defines parameters for CountFacets.
+type CountFacetsParamsMod string
+
+// CountFacetsParamsSort defines parameters for CountFacets.
+type CountFacetsParamsSort string
+
+// ListHardwareParams defines parameters for ListHardware.
+type ListHardwareParams struct {
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// ListModelsParams defines parameters for ListModels.
+type ListModelsParams struct {
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
@@ -428,6 +898,12 @@ type GetRunParams struct {
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
+// ChangeRunParams defines parameters for ChangeRun.
+type ChangeRunParams struct {
+	// IfMatch The ETag of the run as it was read; the change is refused if it changed since.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
 // GetChecksParams defines parameters for GetChecks.
 type GetChecksParams struct {
 	// V A version of the run; the latest where it is not given.
@@ -449,11 +925,32 @@ type GetHistoryParams struct {
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
+// SearchParams defines parameters for Search.
+type SearchParams struct {
+	Q     *string `form:"q,omitempty" json:"q,omitempty"`
+	Limit *int64  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // AppendUploadParams defines parameters for AppendUpload.
 type AppendUploadParams struct {
 	// UploadOffset Where this piece begins.
 	UploadOffset int64 `json:"Upload-Offset"`
 }
+
+// BeginDeviceJSONRequestBody defines body for BeginDevice for application/json ContentType.
+type BeginDeviceJSONRequestBody = DeviceInputBody
+
+// DeviceTokenJSONRequestBody defines body for DeviceToken for application/json ContentType.
+type DeviceTokenJSONRequestBody = DeviceTokenInputBody
+
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = NewTokenInputBody
+
+// ChangeRunJSONRequestBody defines body for ChangeRun for application/json ContentType.
+type ChangeRunJSONRequestBody = ChangeInputBody
+
+// ClaimRunJSONRequestBody defines body for ClaimRun for application/json ContentType.
+type ClaimRunJSONRequestBody = ClaimInputBody
 
 // BeginUploadJSONRequestBody defines body for BeginUpload for application/json ContentType.
 type BeginUploadJSONRequestBody = BeginInputBody
@@ -532,6 +1029,93 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// CompareRuns Compare runs cell by cell
+	//
+	// Corresponds with GET /compare (the `CompareRuns` operationId).
+	CompareRuns(ctx context.Context, params *CompareRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginDeviceWithBody Begin the login of a command line (RFC 8628)
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /device (the `BeginDevice` operationId).
+	BeginDeviceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BeginDevice Begin the login of a command line (RFC 8628)
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /device (the `BeginDevice` operationId).
+	BeginDevice(ctx context.Context, body BeginDeviceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeviceTokenWithBody The token of a device login, once its user approved it
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /device/token (the `DeviceToken` operationId).
+	DeviceTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeviceToken The token of a device login, once its user approved it
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /device/token (the `DeviceToken` operationId).
+	DeviceToken(ctx context.Context, body DeviceTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEngines Engines with listed runs
+	//
+	// Corresponds with GET /engines (the `ListEngines` operationId).
+	ListEngines(ctx context.Context, params *ListEnginesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CountFacets How many runs have each value, under the rest of a query
+	//
+	// Corresponds with GET /facets (the `CountFacets` operationId).
+	CountFacets(ctx context.Context, params *CountFacetsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListHardware Hardware with listed runs
+	//
+	// Corresponds with GET /hardware (the `ListHardware` operationId).
+	ListHardware(ctx context.Context, params *ListHardwareParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMe Who one is here
+	//
+	// Corresponds with GET /me (the `GetMe` operationId).
+	GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMyRuns One's own runs
+	//
+	// Corresponds with GET /me/runs (the `ListMyRuns` operationId).
+	ListMyRuns(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTokens One's own tokens
+	//
+	// Corresponds with GET /me/tokens (the `ListTokens` operationId).
+	ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTokenWithBody Make a token; its secret is shown this once
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+	CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateToken Make a token; its secret is shown this once
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+	CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteToken Revoke a token
+	//
+	// Corresponds with DELETE /me/tokens/{id} (the `DeleteToken` operationId).
+	DeleteToken(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListModels Models with listed runs
+	//
+	// Corresponds with GET /models (the `ListModels` operationId).
+	ListModels(ctx context.Context, params *ListModelsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRuns Find runs
 	//
 	// Corresponds with GET /runs (the `ListRuns` operationId).
@@ -544,15 +1128,48 @@ type ClientInterface interface {
 	// Corresponds with POST /runs (the `UploadRun` operationId).
 	UploadRunWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteRun Delete a draft of one's own, or as a moderator any run
+	//
+	// Corresponds with DELETE /runs/{id} (the `DeleteRun` operationId).
+	DeleteRun(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetRun One run as lists know it
 	//
 	// Corresponds with GET /runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id string, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ChangeRunWithBody Publish, unlist, or withdraw a run
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+	ChangeRunWithBody(ctx context.Context, id string, params *ChangeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeRun Publish, unlist, or withdraw a run
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+	ChangeRun(ctx context.Context, id string, params *ChangeRunParams, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetChecks What was checked of a run, and what was found
 	//
 	// Corresponds with GET /runs/{id}/checks (the `GetChecks` operationId).
 	GetChecks(ctx context.Context, id string, params *GetChecksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClaimRunWithBody Make a run that was uploaded without an account one's own
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+	ClaimRunWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ClaimRun Make a run that was uploaded without an account one's own
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+	ClaimRun(ctx context.Context, id string, body ClaimRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetDocument A run's whole document, speedmatrix.run/1
 	//
@@ -570,6 +1187,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /runs:check (the `CheckRun` operationId).
 	CheckRunWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Search Names of models, hardware, engines and uploaders, as one types
+	//
+	// Corresponds with GET /search (the `Search` operationId).
+	Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// BeginUploadWithBody Begin an upload that can be resumed
 	//
@@ -601,6 +1223,243 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /uploads/{id}/finish (the `FinishUpload` operationId).
 	FinishUpload(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// CompareRuns Compare runs cell by cell
+//
+// Corresponds with GET /compare (the `CompareRuns` operationId).
+func (c *Client) CompareRuns(ctx context.Context, params *CompareRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompareRunsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginDeviceWithBody Begin the login of a command line (RFC 8628)
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /device (the `BeginDevice` operationId).
+func (c *Client) BeginDeviceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginDeviceRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BeginDevice Begin the login of a command line (RFC 8628)
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /device (the `BeginDevice` operationId).
+func (c *Client) BeginDevice(ctx context.Context, body BeginDeviceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBeginDeviceRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeviceTokenWithBody The token of a device login, once its user approved it
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /device/token (the `DeviceToken` operationId).
+func (c *Client) DeviceTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeviceTokenRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeviceToken The token of a device login, once its user approved it
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /device/token (the `DeviceToken` operationId).
+func (c *Client) DeviceToken(ctx context.Context, body DeviceTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeviceTokenRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEngines Engines with listed runs
+//
+// Corresponds with GET /engines (the `ListEngines` operationId).
+func (c *Client) ListEngines(ctx context.Context, params *ListEnginesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEnginesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CountFacets How many runs have each value, under the rest of a query
+//
+// Corresponds with GET /facets (the `CountFacets` operationId).
+func (c *Client) CountFacets(ctx context.Context, params *CountFacetsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountFacetsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListHardware Hardware with listed runs
+//
+// Corresponds with GET /hardware (the `ListHardware` operationId).
+func (c *Client) ListHardware(ctx context.Context, params *ListHardwareParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListHardwareRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMe Who one is here
+//
+// Corresponds with GET /me (the `GetMe` operationId).
+func (c *Client) GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMeRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMyRuns One's own runs
+//
+// Corresponds with GET /me/runs (the `ListMyRuns` operationId).
+func (c *Client) ListMyRuns(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMyRunsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTokens One's own tokens
+//
+// Corresponds with GET /me/tokens (the `ListTokens` operationId).
+func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTokensRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTokenWithBody Make a token; its secret is shown this once
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateToken Make a token; its secret is shown this once
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+func (c *Client) CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteToken Revoke a token
+//
+// Corresponds with DELETE /me/tokens/{id} (the `DeleteToken` operationId).
+func (c *Client) DeleteToken(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTokenRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListModels Models with listed runs
+//
+// Corresponds with GET /models (the `ListModels` operationId).
+func (c *Client) ListModels(ctx context.Context, params *ListModelsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListModelsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListRuns Find runs
@@ -635,6 +1494,21 @@ func (c *Client) UploadRunWithBody(ctx context.Context, contentType string, body
 	return c.Client.Do(req)
 }
 
+// DeleteRun Delete a draft of one's own, or as a moderator any run
+//
+// Corresponds with DELETE /runs/{id} (the `DeleteRun` operationId).
+func (c *Client) DeleteRun(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRunRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetRun One run as lists know it
 //
 // Corresponds with GET /runs/{id} (the `GetRun` operationId).
@@ -650,11 +1524,79 @@ func (c *Client) GetRun(ctx context.Context, id string, params *GetRunParams, re
 	return c.Client.Do(req)
 }
 
+// ChangeRunWithBody Publish, unlist, or withdraw a run
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+func (c *Client) ChangeRunWithBody(ctx context.Context, id string, params *ChangeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRunRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeRun Publish, unlist, or withdraw a run
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+func (c *Client) ChangeRun(ctx context.Context, id string, params *ChangeRunParams, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRunRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetChecks What was checked of a run, and what was found
 //
 // Corresponds with GET /runs/{id}/checks (the `GetChecks` operationId).
 func (c *Client) GetChecks(ctx context.Context, id string, params *GetChecksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetChecksRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClaimRunWithBody Make a run that was uploaded without an account one's own
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+func (c *Client) ClaimRunWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimRunRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ClaimRun Make a run that was uploaded without an account one's own
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+func (c *Client) ClaimRun(ctx context.Context, id string, body ClaimRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewClaimRunRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -702,6 +1644,21 @@ func (c *Client) GetHistory(ctx context.Context, id string, params *GetHistoryPa
 // Corresponds with POST /runs:check (the `CheckRun` operationId).
 func (c *Client) CheckRunWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCheckRunRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Search Names of models, hardware, engines and uploaders, as one types
+//
+// Corresponds with GET /search (the `Search` operationId).
+func (c *Client) Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -791,6 +1748,745 @@ func (c *Client) FinishUpload(ctx context.Context, id string, reqEditors ...Requ
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewCompareRunsRequest constructs an http.Request for the CompareRuns method
+func NewCompareRunsRequest(server string, params *CompareRunsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/compare")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Run != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "run", *params.Run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Allow != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "allow", *params.Allow, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewBeginDeviceRequest calls the generic BeginDevice builder with application/json body
+func NewBeginDeviceRequest(server string, body BeginDeviceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBeginDeviceRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewBeginDeviceRequestWithBody constructs an http.Request for the BeginDevice method, with any body, and a specified content type
+func NewBeginDeviceRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/device")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeviceTokenRequest calls the generic DeviceToken builder with application/json body
+func NewDeviceTokenRequest(server string, body DeviceTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeviceTokenRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewDeviceTokenRequestWithBody constructs an http.Request for the DeviceToken method, with any body, and a specified content type
+func NewDeviceTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/device/token")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListEnginesRequest constructs an http.Request for the ListEngines method
+func NewListEnginesRequest(server string, params *ListEnginesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/engines")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCountFacetsRequest constructs an http.Request for the CountFacets method
+func NewCountFacetsRequest(server string, params *CountFacetsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/facets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Model != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "model", *params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Gpu != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "gpu", *params.Gpu, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Engine != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "engine", *params.Engine, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Version != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "version", *params.Version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Quant != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "quant", *params.Quant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Method != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "method", *params.Method, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Uploader != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "uploader", *params.Uploader, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Trust != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "trust", *params.Trust, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "until", *params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Mod != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "mod", *params.Mod, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Ctx != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ctx", *params.Ctx, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.N != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "n", *params.N, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cell != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cell", *params.Cell, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Floor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "floor", *params.Floor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "number", Format: "double"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.All != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "all", *params.All, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListHardwareRequest constructs an http.Request for the ListHardware method
+func NewListHardwareRequest(server string, params *ListHardwareParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/hardware")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetMeRequest constructs an http.Request for the GetMe method
+func NewGetMeRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/me")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListMyRunsRequest constructs an http.Request for the ListMyRuns method
+func NewListMyRunsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/me/runs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListTokensRequest constructs an http.Request for the ListTokens method
+func NewListTokensRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/me/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateTokenRequest calls the generic CreateToken builder with application/json body
+func NewCreateTokenRequest(server string, body CreateTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTokenRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateTokenRequestWithBody constructs an http.Request for the CreateToken method, with any body, and a specified content type
+func NewCreateTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/me/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteTokenRequest constructs an http.Request for the DeleteToken method
+func NewDeleteTokenRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/me/tokens/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListModelsRequest constructs an http.Request for the ListModels method
+func NewListModelsRequest(server string, params *ListModelsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/models")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
 }
 
 // NewListRunsRequest constructs an http.Request for the ListRuns method
@@ -1119,6 +2815,40 @@ func NewUploadRunRequestWithBody(server string, contentType string, body io.Read
 	return req, nil
 }
 
+// NewDeleteRunRequest constructs an http.Request for the DeleteRun method
+func NewDeleteRunRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetRunRequest constructs an http.Request for the GetRun method
 func NewGetRunRequest(server string, id string, params *GetRunParams) (*http.Request, error) {
 	var err error
@@ -1188,6 +2918,68 @@ func NewGetRunRequest(server string, id string, params *GetRunParams) (*http.Req
 			}
 
 			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewChangeRunRequest calls the generic ChangeRun builder with application/json body
+func NewChangeRunRequest(server string, id string, params *ChangeRunParams, body ChangeRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeRunRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewChangeRunRequestWithBody constructs an http.Request for the ChangeRun method, with any body, and a specified content type
+func NewChangeRunRequestWithBody(server string, id string, params *ChangeRunParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
 		}
 
 	}
@@ -1267,6 +3059,53 @@ func NewGetChecksRequest(server string, id string, params *GetChecksParams) (*ht
 		}
 
 	}
+
+	return req, nil
+}
+
+// NewClaimRunRequest calls the generic ClaimRun builder with application/json body
+func NewClaimRunRequest(server string, id string, body ClaimRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewClaimRunRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewClaimRunRequestWithBody constructs an http.Request for the ClaimRun method, with any body, and a specified content type
+func NewClaimRunRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/runs/%s/claim", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -1448,6 +3287,72 @@ func NewCheckRunRequestWithBody(server string, contentType string, body io.Reade
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchRequest constructs an http.Request for the Search method
+func NewSearchRequest(server string, params *SearchParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -1653,6 +3558,111 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// CompareRunsWithResponse Compare runs cell by cell
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /compare (the `CompareRuns` operationId).
+	CompareRunsWithResponse(ctx context.Context, params *CompareRunsParams, reqEditors ...RequestEditorFn) (*CompareRunsResponse, error)
+
+	// BeginDeviceWithBodyWithResponse Begin the login of a command line (RFC 8628)
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /device (the `BeginDevice` operationId).
+	BeginDeviceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeginDeviceResponse, error)
+
+	// BeginDeviceWithResponse Begin the login of a command line (RFC 8628)
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /device (the `BeginDevice` operationId).
+	BeginDeviceWithResponse(ctx context.Context, body BeginDeviceJSONRequestBody, reqEditors ...RequestEditorFn) (*BeginDeviceResponse, error)
+
+	// DeviceTokenWithBodyWithResponse The token of a device login, once its user approved it
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /device/token (the `DeviceToken` operationId).
+	DeviceTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeviceTokenResponse, error)
+
+	// DeviceTokenWithResponse The token of a device login, once its user approved it
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /device/token (the `DeviceToken` operationId).
+	DeviceTokenWithResponse(ctx context.Context, body DeviceTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*DeviceTokenResponse, error)
+
+	// ListEnginesWithResponse Engines with listed runs
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /engines (the `ListEngines` operationId).
+	ListEnginesWithResponse(ctx context.Context, params *ListEnginesParams, reqEditors ...RequestEditorFn) (*ListEnginesResponse, error)
+
+	// CountFacetsWithResponse How many runs have each value, under the rest of a query
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /facets (the `CountFacets` operationId).
+	CountFacetsWithResponse(ctx context.Context, params *CountFacetsParams, reqEditors ...RequestEditorFn) (*CountFacetsResponse, error)
+
+	// ListHardwareWithResponse Hardware with listed runs
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /hardware (the `ListHardware` operationId).
+	ListHardwareWithResponse(ctx context.Context, params *ListHardwareParams, reqEditors ...RequestEditorFn) (*ListHardwareResponse, error)
+
+	// GetMeWithResponse Who one is here
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /me (the `GetMe` operationId).
+	GetMeWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMeResponse, error)
+
+	// ListMyRunsWithResponse One's own runs
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /me/runs (the `ListMyRuns` operationId).
+	ListMyRunsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListMyRunsResponse, error)
+
+	// ListTokensWithResponse One's own tokens
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /me/tokens (the `ListTokens` operationId).
+	ListTokensWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListTokensResponse, error)
+
+	// CreateTokenWithBodyWithResponse Make a token; its secret is shown this once
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+	CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
+
+	// CreateTokenWithResponse Make a token; its secret is shown this once
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+	CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
+
+	// DeleteTokenWithResponse Revoke a token
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /me/tokens/{id} (the `DeleteToken` operationId).
+	DeleteTokenWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteTokenResponse, error)
+
+	// ListModelsWithResponse Models with listed runs
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /models (the `ListModels` operationId).
+	ListModelsWithResponse(ctx context.Context, params *ListModelsParams, reqEditors ...RequestEditorFn) (*ListModelsResponse, error)
+
 	// ListRunsWithResponse Find runs
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1667,6 +3677,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /runs (the `UploadRun` operationId).
 	UploadRunWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadRunResponse, error)
 
+	// DeleteRunWithResponse Delete a draft of one's own, or as a moderator any run
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /runs/{id} (the `DeleteRun` operationId).
+	DeleteRunWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteRunResponse, error)
+
 	// GetRunWithResponse One run as lists know it
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -1674,12 +3691,40 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /runs/{id} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, id string, params *GetRunParams, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
 
+	// ChangeRunWithBodyWithResponse Publish, unlist, or withdraw a run
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+	ChangeRunWithBodyWithResponse(ctx context.Context, id string, params *ChangeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error)
+
+	// ChangeRunWithResponse Publish, unlist, or withdraw a run
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+	ChangeRunWithResponse(ctx context.Context, id string, params *ChangeRunParams, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error)
+
 	// GetChecksWithResponse What was checked of a run, and what was found
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /runs/{id}/checks (the `GetChecks` operationId).
 	GetChecksWithResponse(ctx context.Context, id string, params *GetChecksParams, reqEditors ...RequestEditorFn) (*GetChecksResponse, error)
+
+	// ClaimRunWithBodyWithResponse Make a run that was uploaded without an account one's own
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+	ClaimRunWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimRunResponse, error)
+
+	// ClaimRunWithResponse Make a run that was uploaded without an account one's own
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+	ClaimRunWithResponse(ctx context.Context, id string, body ClaimRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimRunResponse, error)
 
 	// GetDocumentWithResponse A run's whole document, speedmatrix.run/1
 	//
@@ -1701,6 +3746,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /runs:check (the `CheckRun` operationId).
 	CheckRunWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckRunResponse, error)
+
+	// SearchWithResponse Names of models, hardware, engines and uploaders, as one types
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /search (the `Search` operationId).
+	SearchWithResponse(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*SearchResponse, error)
 
 	// BeginUploadWithBodyWithResponse Begin an upload that can be resumed
 	//
@@ -1736,6 +3788,610 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /uploads/{id}/finish (the `FinishUpload` operationId).
 	FinishUploadWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*FinishUploadResponse, error)
+}
+
+// CompareRunsResponse200Headers the declared response headers of an HTTP 200 response for CompareRuns
+type CompareRunsResponse200Headers struct {
+	ETag *string
+}
+
+type CompareRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Comparison
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CompareRunsResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CompareRunsResponse) GetJSON200() *Comparison {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompareRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompareRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompareRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompareRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompareRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type BeginDeviceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeviceOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BeginDeviceResponse) GetJSON200() *DeviceOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BeginDeviceResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BeginDeviceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BeginDeviceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BeginDeviceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BeginDeviceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeviceTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeviceTokenOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeviceTokenResponse) GetJSON200() *DeviceTokenOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeviceTokenResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeviceTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeviceTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeviceTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeviceTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListEnginesResponse200Headers the declared response headers of an HTTP 200 response for ListEngines
+type ListEnginesResponse200Headers struct {
+	ETag *string
+}
+
+type ListEnginesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GroupsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListEnginesResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEnginesResponse) GetJSON200() *GroupsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListEnginesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEnginesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEnginesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEnginesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEnginesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CountFacetsResponse200Headers the declared response headers of an HTTP 200 response for CountFacets
+type CountFacetsResponse200Headers struct {
+	ETag *string
+}
+
+type CountFacetsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FacetsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CountFacetsResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CountFacetsResponse) GetJSON200() *FacetsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CountFacetsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CountFacetsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CountFacetsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CountFacetsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CountFacetsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListHardwareResponse200Headers the declared response headers of an HTTP 200 response for ListHardware
+type ListHardwareResponse200Headers struct {
+	ETag *string
+}
+
+type ListHardwareResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GroupsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListHardwareResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListHardwareResponse) GetJSON200() *GroupsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListHardwareResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListHardwareResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListHardwareResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListHardwareResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListHardwareResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetMeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MeOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMeResponse) GetJSON200() *MeOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetMeResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMyRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MyRunsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMyRunsResponse) GetJSON200() *MyRunsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMyRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMyRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMyRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMyRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMyRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTokensResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TokensOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTokensResponse) GetJSON200() *TokensOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListTokensResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTokensResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTokensResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTokensResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTokensResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *NewTokenOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateTokenResponse) GetJSON201() *NewTokenOutputBody {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateTokenResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteTokenResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListModelsResponse200Headers the declared response headers of an HTTP 200 response for ListModels
+type ListModelsResponse200Headers struct {
+	ETag *string
+}
+
+type ListModelsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GroupsOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListModelsResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListModelsResponse) GetJSON200() *GroupsOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListModelsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListModelsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListModelsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListModelsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListModelsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 // ListRunsResponse200Headers the declared response headers of an HTTP 200 response for ListRuns
@@ -1849,6 +4505,47 @@ func (r UploadRunResponse) ContentType() string {
 	return ""
 }
 
+type DeleteRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetRunResponse200Headers the declared response headers of an HTTP 200 response for GetRun
 type GetRunResponse200Headers struct {
 	ETag *string
@@ -1904,6 +4601,61 @@ func (r GetRunResponse) ContentType() string {
 	return ""
 }
 
+// ChangeRunResponse200Headers the declared response headers of an HTTP 200 response for ChangeRun
+type ChangeRunResponse200Headers struct {
+	ETag *string
+}
+
+type ChangeRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *View
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ChangeRunResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeRunResponse) GetJSON200() *View {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ChangeRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetChecksResponse200Headers the declared response headers of an HTTP 200 response for GetChecks
 type GetChecksResponse200Headers struct {
 	ETag *string
@@ -1953,6 +4705,61 @@ func (r GetChecksResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetChecksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ClaimRunResponse200Headers the declared response headers of an HTTP 200 response for ClaimRun
+type ClaimRunResponse200Headers struct {
+	ETag *string
+}
+
+type ClaimRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *View
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ClaimRunResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ClaimRunResponse) GetJSON200() *View {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ClaimRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ClaimRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ClaimRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ClaimRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ClaimRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2112,6 +4919,54 @@ func (r CheckRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CheckRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SearchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchOutputBody
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchResponse) GetJSON200() *SearchOutputBody {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SearchResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2341,6 +5196,201 @@ func (r FinishUploadResponse) ContentType() string {
 	return ""
 }
 
+// CompareRunsWithResponse Compare runs cell by cell
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /compare (the `CompareRuns` operationId).
+func (c *ClientWithResponses) CompareRunsWithResponse(ctx context.Context, params *CompareRunsParams, reqEditors ...RequestEditorFn) (*CompareRunsResponse, error) {
+	rsp, err := c.CompareRuns(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompareRunsResponse(rsp)
+}
+
+// BeginDeviceWithBodyWithResponse Begin the login of a command line (RFC 8628)
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /device (the `BeginDevice` operationId).
+func (c *ClientWithResponses) BeginDeviceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BeginDeviceResponse, error) {
+	rsp, err := c.BeginDeviceWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginDeviceResponse(rsp)
+}
+
+// BeginDeviceWithResponse Begin the login of a command line (RFC 8628)
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /device (the `BeginDevice` operationId).
+func (c *ClientWithResponses) BeginDeviceWithResponse(ctx context.Context, body BeginDeviceJSONRequestBody, reqEditors ...RequestEditorFn) (*BeginDeviceResponse, error) {
+	rsp, err := c.BeginDevice(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBeginDeviceResponse(rsp)
+}
+
+// DeviceTokenWithBodyWithResponse The token of a device login, once its user approved it
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /device/token (the `DeviceToken` operationId).
+func (c *ClientWithResponses) DeviceTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeviceTokenResponse, error) {
+	rsp, err := c.DeviceTokenWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeviceTokenResponse(rsp)
+}
+
+// DeviceTokenWithResponse The token of a device login, once its user approved it
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /device/token (the `DeviceToken` operationId).
+func (c *ClientWithResponses) DeviceTokenWithResponse(ctx context.Context, body DeviceTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*DeviceTokenResponse, error) {
+	rsp, err := c.DeviceToken(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeviceTokenResponse(rsp)
+}
+
+// ListEnginesWithResponse Engines with listed runs
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /engines (the `ListEngines` operationId).
+func (c *ClientWithResponses) ListEnginesWithResponse(ctx context.Context, params *ListEnginesParams, reqEditors ...RequestEditorFn) (*ListEnginesResponse, error) {
+	rsp, err := c.ListEngines(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEnginesResponse(rsp)
+}
+
+// CountFacetsWithResponse How many runs have each value, under the rest of a query
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /facets (the `CountFacets` operationId).
+func (c *ClientWithResponses) CountFacetsWithResponse(ctx context.Context, params *CountFacetsParams, reqEditors ...RequestEditorFn) (*CountFacetsResponse, error) {
+	rsp, err := c.CountFacets(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCountFacetsResponse(rsp)
+}
+
+// ListHardwareWithResponse Hardware with listed runs
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /hardware (the `ListHardware` operationId).
+func (c *ClientWithResponses) ListHardwareWithResponse(ctx context.Context, params *ListHardwareParams, reqEditors ...RequestEditorFn) (*ListHardwareResponse, error) {
+	rsp, err := c.ListHardware(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListHardwareResponse(rsp)
+}
+
+// GetMeWithResponse Who one is here
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /me (the `GetMe` operationId).
+func (c *ClientWithResponses) GetMeWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMeResponse, error) {
+	rsp, err := c.GetMe(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMeResponse(rsp)
+}
+
+// ListMyRunsWithResponse One's own runs
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /me/runs (the `ListMyRuns` operationId).
+func (c *ClientWithResponses) ListMyRunsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListMyRunsResponse, error) {
+	rsp, err := c.ListMyRuns(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMyRunsResponse(rsp)
+}
+
+// ListTokensWithResponse One's own tokens
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /me/tokens (the `ListTokens` operationId).
+func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListTokensResponse, error) {
+	rsp, err := c.ListTokens(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTokensResponse(rsp)
+}
+
+// CreateTokenWithBodyWithResponse Make a token; its secret is shown this once
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
+	rsp, err := c.CreateTokenWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTokenResponse(rsp)
+}
+
+// CreateTokenWithResponse Make a token; its secret is shown this once
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /me/tokens (the `CreateToken` operationId).
+func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
+	rsp, err := c.CreateToken(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTokenResponse(rsp)
+}
+
+// DeleteTokenWithResponse Revoke a token
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /me/tokens/{id} (the `DeleteToken` operationId).
+func (c *ClientWithResponses) DeleteTokenWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteTokenResponse, error) {
+	rsp, err := c.DeleteToken(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTokenResponse(rsp)
+}
+
+// ListModelsWithResponse Models with listed runs
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /models (the `ListModels` operationId).
+func (c *ClientWithResponses) ListModelsWithResponse(ctx context.Context, params *ListModelsParams, reqEditors ...RequestEditorFn) (*ListModelsResponse, error) {
+	rsp, err := c.ListModels(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListModelsResponse(rsp)
+}
+
 // ListRunsWithResponse Find runs
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2367,6 +5417,19 @@ func (c *ClientWithResponses) UploadRunWithBodyWithResponse(ctx context.Context,
 	return ParseUploadRunResponse(rsp)
 }
 
+// DeleteRunWithResponse Delete a draft of one's own, or as a moderator any run
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /runs/{id} (the `DeleteRun` operationId).
+func (c *ClientWithResponses) DeleteRunWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteRunResponse, error) {
+	rsp, err := c.DeleteRun(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRunResponse(rsp)
+}
+
 // GetRunWithResponse One run as lists know it
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2380,6 +5443,32 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, id string,
 	return ParseGetRunResponse(rsp)
 }
 
+// ChangeRunWithBodyWithResponse Publish, unlist, or withdraw a run
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+func (c *ClientWithResponses) ChangeRunWithBodyWithResponse(ctx context.Context, id string, params *ChangeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error) {
+	rsp, err := c.ChangeRunWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeRunResponse(rsp)
+}
+
+// ChangeRunWithResponse Publish, unlist, or withdraw a run
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /runs/{id} (the `ChangeRun` operationId).
+func (c *ClientWithResponses) ChangeRunWithResponse(ctx context.Context, id string, params *ChangeRunParams, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error) {
+	rsp, err := c.ChangeRun(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeRunResponse(rsp)
+}
+
 // GetChecksWithResponse What was checked of a run, and what was found
 //
 // Returns a wrapper object for the known response body format(s).
@@ -2391,6 +5480,32 @@ func (c *ClientWithResponses) GetChecksWithResponse(ctx context.Context, id stri
 		return nil, err
 	}
 	return ParseGetChecksResponse(rsp)
+}
+
+// ClaimRunWithBodyWithResponse Make a run that was uploaded without an account one's own
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+func (c *ClientWithResponses) ClaimRunWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimRunResponse, error) {
+	rsp, err := c.ClaimRunWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClaimRunResponse(rsp)
+}
+
+// ClaimRunWithResponse Make a run that was uploaded without an account one's own
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /runs/{id}/claim (the `ClaimRun` operationId).
+func (c *ClientWithResponses) ClaimRunWithResponse(ctx context.Context, id string, body ClaimRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ClaimRunResponse, error) {
+	rsp, err := c.ClaimRun(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseClaimRunResponse(rsp)
 }
 
 // GetDocumentWithResponse A run's whole document, speedmatrix.run/1
@@ -2430,6 +5545,19 @@ func (c *ClientWithResponses) CheckRunWithBodyWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseCheckRunResponse(rsp)
+}
+
+// SearchWithResponse Names of models, hardware, engines and uploaders, as one types
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /search (the `Search` operationId).
+func (c *ClientWithResponses) SearchWithResponse(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*SearchResponse, error) {
+	rsp, err := c.Search(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchResponse(rsp)
 }
 
 // BeginUploadWithBodyWithResponse Begin an upload that can be resumed
@@ -2495,6 +5623,463 @@ func (c *ClientWithResponses) FinishUploadWithResponse(ctx context.Context, id s
 		return nil, err
 	}
 	return ParseFinishUploadResponse(rsp)
+}
+
+// ParseCompareRunsResponse parses an HTTP response from a CompareRunsWithResponse call
+func ParseCompareRunsResponse(rsp *http.Response) (*CompareRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompareRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Comparison
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CompareRunsResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseBeginDeviceResponse parses an HTTP response from a BeginDeviceWithResponse call
+func ParseBeginDeviceResponse(rsp *http.Response) (*BeginDeviceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BeginDeviceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeviceOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeviceTokenResponse parses an HTTP response from a DeviceTokenWithResponse call
+func ParseDeviceTokenResponse(rsp *http.Response) (*DeviceTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeviceTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeviceTokenOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListEnginesResponse parses an HTTP response from a ListEnginesWithResponse call
+func ParseListEnginesResponse(rsp *http.Response) (*ListEnginesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEnginesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GroupsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListEnginesResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCountFacetsResponse parses an HTTP response from a CountFacetsWithResponse call
+func ParseCountFacetsResponse(rsp *http.Response) (*CountFacetsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CountFacetsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FacetsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CountFacetsResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListHardwareResponse parses an HTTP response from a ListHardwareWithResponse call
+func ParseListHardwareResponse(rsp *http.Response) (*ListHardwareResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListHardwareResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GroupsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListHardwareResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetMeResponse parses an HTTP response from a GetMeWithResponse call
+func ParseGetMeResponse(rsp *http.Response) (*GetMeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MeOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListMyRunsResponse parses an HTTP response from a ListMyRunsWithResponse call
+func ParseListMyRunsResponse(rsp *http.Response) (*ListMyRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMyRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MyRunsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTokensResponse parses an HTTP response from a ListTokensWithResponse call
+func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTokensResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TokensOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateTokenResponse parses an HTTP response from a CreateTokenWithResponse call
+func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest NewTokenOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTokenResponse parses an HTTP response from a DeleteTokenWithResponse call
+func ParseDeleteTokenResponse(rsp *http.Response) (*DeleteTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListModelsResponse parses an HTTP response from a ListModelsWithResponse call
+func ParseListModelsResponse(rsp *http.Response) (*ListModelsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListModelsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GroupsOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListModelsResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
 }
 
 // ParseListRunsResponse parses an HTTP response from a ListRunsWithResponse call
@@ -2596,6 +6181,35 @@ func ParseUploadRunResponse(rsp *http.Response) (*UploadRunResponse, error) {
 	return response, nil
 }
 
+// ParseDeleteRunResponse parses an HTTP response from a DeleteRunWithResponse call
+func ParseDeleteRunResponse(rsp *http.Response) (*DeleteRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetRunResponse parses an HTTP response from a GetRunWithResponse call
 func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -2642,6 +6256,52 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	return response, nil
 }
 
+// ParseChangeRunResponse parses an HTTP response from a ChangeRunWithResponse call
+func ParseChangeRunResponse(rsp *http.Response) (*ChangeRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest View
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ChangeRunResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetChecksResponse parses an HTTP response from a GetChecksWithResponse call
 func ParseGetChecksResponse(rsp *http.Response) (*GetChecksResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -2675,6 +6335,52 @@ func ParseGetChecksResponse(rsp *http.Response) (*GetChecksResponse, error) {
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetChecksResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseClaimRunResponse parses an HTTP response from a ClaimRunWithResponse call
+func ParseClaimRunResponse(rsp *http.Response) (*ClaimRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ClaimRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest View
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ClaimRunResponse200Headers
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -2815,6 +6521,39 @@ func ParseCheckRunResponse(rsp *http.Response) (*CheckRunResponse, error) {
 			headers.Location = &value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchResponse parses an HTTP response from a SearchWithResponse call
+func ParseSearchResponse(rsp *http.Response) (*SearchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchOutputBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil
