@@ -88,6 +88,7 @@ func TestComparisonsInWords(t *testing.T) {
 				return ComparisonTerminal(w, made[name], TerminalOptions{Width: width})
 			}))
 		}
+		golden.Check(t, "compare-"+name+".csv", written(t, func(w io.Writer) error { return ComparisonCSV(w, made[name]) }))
 		golden.Check(t, "compare-"+name+".md", written(t, func(w io.Writer) error { return ComparisonMarkdown(w, made[name]) }))
 	}
 	golden.Check(t, "compare-seeds.svg", written(t, func(w io.Writer) error { return ComparisonSVG(w, made["seeds"]) }))
