@@ -43,6 +43,9 @@ func (d *Comparison) Description() string {
 	return description(&Document{Subtitle: joinFacts(" ", allVerdicts(d)...)})
 }
 
+// Reproduce is the command that measures the run again, "" where that is not known.
+func (d *Document) Reproduce() string { return joinFacts(" ", reproduce(d)...) }
+
 // The drawings of one cell's raw rows, by their names in addresses.
 const (
 	DrawingWindow  = "window"  // the window over time

@@ -18,30 +18,37 @@ import (
 
 // kind is what a detail page is about: a model, a machine or an engine. The three pages are one, with the parts swapped.
 type kind struct {
-	// path is the first part of its address; one and many are its words, Rows those of what its rows are.
-	path, one, many string
+	// Path is the first part of its address, Title heads the list of all, One is its word, many that of several.
+	Path, Title, One, many string
 	// field is the name of its key in queries.
 	field string
-	// rows says what a row of its table is, in the head of the table.
-	rows string
-	key  func(*catalog.Entry) (key, name string)
-	ask  func(*catalog.Query, string)
+	// Measured heads its table, Rows the column of names there; ByVersion orders the table by version.
+	Measured, Rows string
+	ByVersion      bool
+	// Other counts what its comparable runs are of in the list of all, Mixed says what they differ in.
+	Other, Mixed string
+	other        func(*catalog.Entry) string
+	name         func(*catalog.Entry) string
+	ask          func(*catalog.Query, string)
 	// row is what tells rows apart; the newest comparable run of each stands there. head names it, sub says what it is of.
 	row       func(*catalog.Entry) string
 	head, sub func(*catalog.Entry) string
 }
 
 var kinds = []kind{
-	{"models", "Model", "models", "model", "Machine, newest comparable run",
-		func(e *catalog.Entry) (string, string) { return e.ModelKey, e.Model }, func(q *catalog.Query, k string) { q.Model = k },
-		func(e *catalog.Entry) string { return e.HardwareKey + " " + e.Engine }, func(e *catalog.Entry) string { return e.Hardware }, quantizedOn},
-	{"hardware", "Hardware", "machines", "gpu", "Model, newest comparable run",
-		func(e *catalog.Entry) (string, string) { return e.HardwareKey, e.Hardware }, func(q *catalog.Query, k string) { q.Hardware = k },
-		func(e *catalog.Entry) string { return e.ModelKey + " " + e.Engine }, func(e *catalog.Entry) string { return e.Model }, quantizedOn},
-	{"engines", "Engine", "engines", "engine", "Version, newest comparable run",
-		func(e *catalog.Entry) (string, string) { return e.Engine, e.Engine }, func(q *catalog.Query, k string) { q.Engine = k },
-		func(e *catalog.Entry) string { return e.EngineVersion }, func(e *catalog.Entry) string { return cmp.Or(e.EngineVersion, "version not known") },
-		func(e *catalog.Entry) string { return e.Model + " on " + e.Hardware }},
+	{Path: "models", Title: "Models", One: "Model", many: "models", field: "model", Measured: "Machines it was measured on", Rows: "Machine, newest comparable run",
+		Other: "Machines", Mixed: "machines and engines", other: func(e *catalog.Entry) string { return e.HardwareKey },
+		name: func(e *catalog.Entry) string { return e.Model }, ask: func(q *catalog.Query, k string) { q.Model = k },
+		row: func(e *catalog.Entry) string { return e.HardwareKey + " " + e.Engine }, head: func(e *catalog.Entry) string { return e.Hardware }, sub: quantizedOn},
+	{Path: "hardware", Title: "Hardware", One: "Hardware", many: "machines", field: "gpu", Measured: "Models measured on it", Rows: "Model, newest comparable run",
+		Other: "Models", Mixed: "models and engines", other: func(e *catalog.Entry) string { return e.ModelKey },
+		name: func(e *catalog.Entry) string { return e.Hardware }, ask: func(q *catalog.Query, k string) { q.Hardware = k },
+		row: func(e *catalog.Entry) string { return e.ModelKey + " " + e.Engine }, head: func(e *catalog.Entry) string { return e.Model }, sub: quantizedOn},
+	{Path: "engines", Title: "Engines", One: "Engine", many: "engines", field: "engine", Measured: "Versions of it that were measured", Rows: "Version, newest comparable run", ByVersion: true,
+		Other: "Versions", Mixed: "models and machines", other: func(e *catalog.Entry) string { return e.EngineVersion },
+		name: func(e *catalog.Entry) string { return e.Engine }, ask: func(q *catalog.Query, k string) { q.Engine = k },
+		row: func(e *catalog.Entry) string { return e.EngineVersion }, head: func(e *catalog.Entry) string { return cmp.Or(e.EngineVersion, "version not known") },
+		sub: func(e *catalog.Entry) string { return joined(" · ", e.Model+" on "+e.Hardware, e.Quantization) }},
 }
 
 // quantizedOn is a run's quantization and engine: "AWQ 4-bit · vllm 0.32.0".
@@ -83,12 +90,12 @@ type detailView struct {
 	Says  string
 	Facts []string
 	// All is the address of all its runs, N their number.
-	All    string
-	N      int
-	Rows   []detailRow
-	Panels []panelView
-	Trends []trendView
-	Ramp   template.HTML
+	All, AllSay, Self string
+	N                 int
+	Rows              []detailRow
+	Panels            []panelView
+	Trends            []trendView
+	Ramp              template.HTML
 }
 
 // detailRow is the newest comparable run of a kind.
@@ -103,7 +110,8 @@ type detailRow struct {
 // newDetail makes the page of a kind from all its listed runs, of which some are comparable.
 func newDetail(k kind, key string, all, comparable []*catalog.Entry, asked *place) *detailView {
 	v := &detailView{Kind: k, Key: key, N: len(all), All: "/runs?" + k.field + "=" + url.QueryEscape(key) + "&all=1"}
-	_, v.Name = k.key(all[0])
+	v.Name, v.Self = clip(k.name(all[0]), 200), "/"+k.Path+"/"+url.PathEscape(key)
+	v.AllSay = "all " + plural(len(all), "run", "runs")
 	v.Says = span(k, all)
 	newest, counts := map[string]*catalog.Entry{}, map[string]int{}
 	for _, e := range all {
@@ -119,7 +127,7 @@ func newDetail(k kind, key string, all, comparable []*catalog.Entry, asked *plac
 		rows = append(rows, e)
 	}
 	slices.SortFunc(rows, func(a, b *catalog.Entry) int {
-		if k.path == "engines" {
+		if k.ByVersion {
 			return compareVersions(b.EngineVersion, a.EngineVersion)
 		}
 		x, _, _ := totalAt(a, oneUser)
@@ -130,7 +138,7 @@ func newDetail(k kind, key string, all, comparable []*catalog.Entry, asked *plac
 		v.Rows = append(v.Rows, newDetailRow(k, e, counts[k.row(e)]))
 	}
 	v.Panels = panels(rows[:min(len(rows), mostPanels)], func(e *catalog.Entry) (string, string) {
-		if k.path == "engines" {
+		if k.ByVersion {
 			return k.head(e), k.sub(e)
 		}
 		return k.head(e), joined(" ", e.Engine, e.EngineVersion)
@@ -154,7 +162,7 @@ func newer(a, b *catalog.Entry) bool {
 }
 
 func newDetailRow(k kind, e *catalog.Entry, runs int) detailRow {
-	r := detailRow{Entry: e, Title: k.head(e), Sub: k.sub(e), Link: "/runs/" + e.ID, Trust: levelWord(e.Level, e.Reproductions), Date: date(e.MeasuredAt), Count: unit.Count(runs)}
+	r := detailRow{Entry: e, Thumb: thumb(e, inTables, nil), Title: clip(k.head(e), 120), Sub: clip(k.sub(e), 160), Link: "/runs/" + e.ID, Trust: levelWord(e.Level, e.Reproductions), Date: date(e.MeasuredAt), Count: unit.Count(runs)}
 	r.One, r.OneState = speedOrState(e, oneUser)
 	r.Total, r.TotalState = speedOrState(e, usualLoad)
 	r.Users = usersText(e, usersContext, readingSpeed)
@@ -223,10 +231,10 @@ func span(k kind, all []*catalog.Entry) string {
 		}
 	}
 	says := plural(len(all), "run", "runs")
-	if k.path != "models" {
+	if k.Path != "models" {
 		says += " of " + plural(len(models), "model", "models")
 	}
-	if k.path != "hardware" {
+	if k.Path != "hardware" {
 		says += " on " + plural(len(machines), "machine", "machines")
 	}
 	if len(people) > 0 {
@@ -269,7 +277,7 @@ func trendsOf(k kind, runs []*catalog.Entry, asked *place) []trendView {
 			break
 		}
 		title := g[0].Model
-		switch k.path {
+		switch k.Path {
 		case "models":
 			title = g[0].Hardware
 		case "engines":
@@ -295,7 +303,7 @@ func versionsIn(runs []*catalog.Entry) int {
 // facts are what is known of a kind, from the document of one of its runs and the entries of all.
 func (k kind) facts(run *speedmatrix.Run, all []*catalog.Entry) (facts []string) {
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
-	switch k.path {
+	switch k.Path {
 	case "hardware":
 		if vram := clip(run.Hardware.Text(speedmatrix.HardwareVRAM), 40); vram != "" {
 			add("%s", vram)
