@@ -66,7 +66,8 @@ type Store interface {
 	// Put adds a run, or its next version (Entry.Version one above the latest, else ErrConflict), and gives the entry with
 	// its sequence number.
 	Put(ctx context.Context, r Record, c Change) (Entry, error)
-	// Set changes an entry's Visibility, Owner, Level, Reproductions and the record's Checks, without a new version.
+	// Set changes an entry's Visibility, Owner, OwnerName, Level, Reproductions, PublishedAt and the record's Checks, without a
+	// new version.
 	// ErrConflict if the run's sequence number is no longer that of r.
 	Set(ctx context.Context, r Record, c Change) (Entry, error)
 	// Get gives a version of a run, the latest for 0.
@@ -86,6 +87,8 @@ type Store interface {
 
 	PutUpload(ctx context.Context, u Upload) error
 	Upload(ctx context.Context, id string) (Upload, error)
+	// UploadByHash gives an owner's upload of an archive, so that one that broke off goes on.
+	UploadByHash(ctx context.Context, owner, hash string) (Upload, error)
 	// ExpiredUploads gives those whose time is over; DropUpload forgets one.
 	ExpiredUploads(ctx context.Context, now time.Time) ([]Upload, error)
 	DropUpload(ctx context.Context, id string) error

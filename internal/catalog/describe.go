@@ -1,0 +1,162 @@
+package catalog
+
+import (
+	"math"
+	"regexp"
+	"strings"
+
+	"speedmatrix"
+	"speedmatrix/internal/unit"
+)
+
+// Describe gives what lists know of a run from its document: names and their keys, how the set-up departs from stock, the
+// cells. What the site adds (owner, level, times of its own) is left zero.
+func Describe(run *speedmatrix.Run) Entry {
+	e := Entry{RunID: run.ID, Origin: string(run.Origin), Method: run.Method.Name, MeasuredAt: run.StartedAt,
+		Model: modelName(run), Weights: weights(run.Model), Quantization: run.Model.Text(speedmatrix.ModelQuantization),
+		Hardware: hardwareName(run.Hardware), Engine: engineName(run.Engine), EngineVersion: run.Engine.Text(speedmatrix.EngineVersion),
+		Modified: modified(run), Speculative: speculative(run.Engine), Repeats: max(1, len(run.Repeats)+1)}
+	if run.Origin == speedmatrix.OriginImported {
+		e.Source = strings.TrimSpace(run.Tool.Name + " " + run.Tool.Version)
+	}
+	e.ModelKey, e.HardwareKey = Key(e.Model), Key(e.Hardware)
+	for i := range run.Cells {
+		c := &run.Cells[i]
+		if c.Phase == speedmatrix.PhaseDecode {
+			e.Cells = append(e.Cells, describeCell(c))
+		} else {
+			e.Prefill = append(e.Prefill, Prefill{Context: c.Context, Label: c.ContextLabel, TokensPerSecond: number(c.PromptTokensPerSecond)})
+		}
+	}
+	return e
+}
+
+func describeCell(c *speedmatrix.Cell) Cell {
+	out := Cell{Context: c.Context, Label: c.ContextLabel, Concurrency: c.Concurrency, Status: c.Status,
+		Total: number(nil), Half: number(nil), PerRequest: number(nil), TTFT: number(nil), Between: number(nil)}
+	if !c.Status.ShowsSpeed() {
+		return out
+	}
+	out.Total, out.PerRequest = number(c.TotalTokensPerSecond), number(c.PerRequestTokensPerSecond)
+	if c.Interval95 != nil {
+		out.Half = float32((c.Interval95.High - c.Interval95.Low) / 2)
+	}
+	if c.TTFT != nil {
+		out.TTFT = number(c.TTFT.P50)
+	}
+	if c.TimeBetweenTokens != nil {
+		out.Between = number(c.TimeBetweenTokens.P50)
+	}
+	return out
+}
+
+func number(v *float64) float32 {
+	if v == nil {
+		return float32(math.NaN())
+	}
+	return float32(*v)
+}
+
+func modelName(run *speedmatrix.Run) string {
+	for _, key := range []string{speedmatrix.ModelName, speedmatrix.ModelServedName} {
+		if name := run.Model.Text(key); name != "" {
+			return name[strings.LastIndexByte(name, '/')+1:]
+		}
+	}
+	return "Unnamed model"
+}
+
+// weights is a commit or a digest of the weights; a name that moves, such as a branch, is none.
+func weights(model speedmatrix.Facts) string {
+	revision := strings.TrimPrefix(model.Text(speedmatrix.ModelRevision), "sha256:")
+	if fixedRevision.MatchString(revision) {
+		return revision
+	}
+	return ""
+}
+
+var fixedRevision = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
+
+// hardwareName is the GPUs with their memory, else the CPU: "2 × RTX 3090 24GB".
+func hardwareName(facts speedmatrix.Facts) string {
+	name := facts.Text(speedmatrix.HardwareGPU)
+	if name == "" {
+		if name = facts.Text(speedmatrix.HardwareCPU); name == "" {
+			name = "Unknown hardware"
+		}
+		return name
+	}
+	if n, ok := facts.Int(speedmatrix.HardwareGPUCount); ok && n > 1 {
+		name = unit.Count(n) + " × " + name
+	}
+	return strings.TrimSpace(name + " " + strings.ReplaceAll(facts.Text(speedmatrix.HardwareVRAM), " ", ""))
+}
+
+func engineName(facts speedmatrix.Facts) string {
+	for _, key := range []string{speedmatrix.EngineName, speedmatrix.EngineService, speedmatrix.EngineProxy} {
+		if name := facts.Text(key); name != "" {
+			return name
+		}
+	}
+	return "Unknown engine"
+}
+
+// unlocked names patches that lift a card's limits.
+var unlocked = regexp.MustCompile(`(?i)gpu[-_ ]?unlock|unlocked|vbios|shunt|patched driver|p2p[-_ ]?(?:patch|driver)`)
+
+// modified says how the hardware departs from how it is sold; "" is stock or unknown.
+func modified(run *speedmatrix.Run) string {
+	command := ""
+	if run.LaunchCommand != nil {
+		command, _ = run.LaunchCommand.Value.(string)
+	}
+	if unlocked.MatchString(command) || unlocked.MatchString(run.Hardware.Text("note")) {
+		return "modified card, unlocked"
+	}
+	limit, okLimit := run.Hardware.Positive(speedmatrix.HardwareGPUPowerLimit)
+	standard, okStandard := run.Hardware.Positive(speedmatrix.HardwareGPUPowerDefault)
+	switch {
+	case !okLimit || !okStandard:
+		return ""
+	case limit > standard*1.005:
+		return "power limit raised to " + unit.Fixed(limit, 0) + " W"
+	case limit < standard*0.995:
+		return "power limit lowered to " + unit.Fixed(limit, 0) + " W"
+	}
+	return ""
+}
+
+// speculative is how tokens were drafted, "" without.
+func speculative(engine speedmatrix.Facts) string {
+	s := engine.Text(speedmatrix.EngineSpeculative)
+	switch strings.ToLower(s) {
+	case "", "off", "false", "none", "0":
+		return ""
+	}
+	return s
+}
+
+// Key is a name as it stands in addresses: lower case letters, digits and single dashes.
+func Key(name string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.':
+			if dash && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			dash = false
+			b.WriteRune(r)
+		case r == '×':
+			dash = true
+			b.WriteByte('x')
+		default:
+			dash = true
+		}
+	}
+	if b.Len() == 0 {
+		return "unnamed"
+	}
+	return b.String()
+}
