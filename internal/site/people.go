@@ -188,8 +188,11 @@ func (p *pages) makeToken(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = readForm(w, r)
 	}
-	if err != nil || p.Tokens == nil {
+	if err != nil {
 		return err
+	}
+	if p.Tokens == nil {
+		return nothing("page of tokens")
 	}
 	days, err := strconv.Atoi(r.PostForm.Get("days"))
 	if err != nil || days < 0 || days > 3660 {
@@ -215,8 +218,11 @@ func (p *pages) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = readForm(w, r)
 	}
-	if err != nil || p.Tokens == nil {
+	if err != nil {
 		return err
+	}
+	if p.Tokens == nil {
+		return nothing("page of tokens")
 	}
 	if err := p.Tokens.DropToken(r.Context(), visitor, r.PostForm.Get("id")); err != nil {
 		return err
