@@ -38,7 +38,7 @@ var places = []place{
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"fidelity", "*", "tests alone: the program held against every known fault of programs of its kind"},
 	{"cli", "*", "the one place that knows flags, environment, files and signals, and wires the rest"},
-	{"site", "root account capacity catalog chart compare ingest report runfile trust unit", "pages of a results site over interfaces; they know no database and no files"},
+	{"site", "root account capacity catalog chart compare ingest redact report runfile trust unit", "pages of a results site over interfaces; they know no database and no files"},
 	{"api", "root account catalog compare ingest runfile trust unit", "the results site for programs; it renders nothing"},
 	{"ops", "", leaf},
 	{"ingest", "root blob catalog redact runfile trust unit verify", "how a run enters a site and changes there"},
