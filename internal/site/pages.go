@@ -32,10 +32,12 @@ type Index interface {
 // Runs is how a run enters the site and changes there. Refusals are *ingest.Problem.
 type Runs interface {
 	Receive(ctx context.Context, by account.Visitor, body io.Reader) (*ingest.Receipt, error)
-	SetVisibility(ctx context.Context, by account.Visitor, id string, to ingest.Wish) (catalog.Entry, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
 	// Decide says what becomes of the cells of a run that cannot be true as they are written.
-	Decide(ctx context.Context, by account.Visitor, id string, choice ingest.Choice) (catalog.Entry, error)
-	Remove(ctx context.Context, by account.Visitor, id, why string) error
+	Decide(ctx context.Context, by account.Visitor, id string, choice string) (catalog.Entry, error)
+	Remove(ctx context.Context, by account.Visitor, id string) error
+	// Claim makes a run that was uploaded without an account a draft of the visitor's, by the secret of its receipt.
+	Claim(ctx context.Context, by account.Visitor, id, secret string) (catalog.Entry, error)
 }
 
 // Files gives the bytes of a run's files by their hashes.
@@ -91,7 +93,7 @@ func (p *pages) register(mux *http.ServeMux) {
 		"GET /runs/{id}/badge.svg": p.badge, "GET /runs/{id}/heatmap.svg": p.heatmap,
 		"GET /compare": p.compare, "GET /compare.json": p.compareFile, "GET /compare.csv": p.compareFile, "GET /compare.md": p.compareFile,
 		"GET /upload": p.upload, "POST /upload": p.receive, "GET /upload/{id}": p.review, "POST /upload/{id}/visibility": p.setVisibility,
-		"POST /upload/{id}/cells": p.decide, "POST /upload/{id}/delete": p.remove,
+		"POST /upload/{id}/cells": p.decide, "POST /upload/{id}/claim": p.claim, "POST /upload/{id}/delete": p.remove,
 		"GET /me": p.me, "GET /users/{name}": p.user, "GET /me/tokens": p.tokens, "POST /me/tokens": p.makeToken, "POST /me/tokens/revoke": p.revokeToken,
 		"GET /signin": p.signIn, "GET /device": p.device, "POST /device": p.answerDevice,
 		"GET /moderate": p.moderate, "POST /moderate/run": p.moderateRun, "POST /moderate/person": p.moderatePerson,

@@ -125,6 +125,13 @@ type reviewView struct {
 	CSRF        template.HTML
 }
 
+// claimView is the page on which someone says that a run without an account is theirs.
+type claimView struct {
+	ID, Title string
+	SignedIn  bool
+	CSRF      template.HTML
+}
+
 // choiceView is one of several things to choose.
 type choiceView struct {
 	Value, Head, Rest string
@@ -139,9 +146,9 @@ type actView struct {
 
 // choices are what may become of doubtful cells.
 var choices = []choiceView{
-	{string(ingest.KeepDoubt), "keep the label, with this doubt beside it.", "The source’s words stay; their speeds are left out of boards.", true},
-	{string(ingest.CorrectLabel), "read Valid, “label corrected by the uploader”.", "The first label stays in the history.", false},
-	{string(ingest.DropSpeed), "have no speed.", "The status stays, the numbers move to the history.", false},
+	{ingest.KeepLabel, "keep the label, with this doubt beside it.", "The source’s words stay; their speeds are left out of boards.", true},
+	{ingest.ReadValid, "read Valid, “label corrected by the uploader”.", "The first label stays in the history.", false},
+	{ingest.NoSpeed, "have no speed.", "The status stays, the numbers move to the history.", false},
 }
 
 // owned reads a run that the visitor may decide about.
@@ -157,8 +164,16 @@ func (p *pages) owned(r *http.Request) (catalog.Record, error) {
 }
 
 func (p *pages) review(w http.ResponseWriter, r *http.Request) error {
-	rec, err := p.owned(r)
+	rec, err := p.record(r, 0)
 	if err != nil {
+		return err
+	}
+	if v := account.FromContext(r.Context()); rec.Entry.Visibility == catalog.Quarantined && !moderates(v) {
+		p.show(w, r, view{title: "Claim a run", current: "/upload", name: "claiming", unlisted: true,
+			data: claimView{ID: rec.Entry.ID, Title: clip(rec.Entry.Title(), 200), SignedIn: v.SignedIn(), CSRF: p.csrf(r)}})
+		return nil
+	}
+	if rec, err = p.owned(r); err != nil {
 		return err
 	}
 	run, _, err := runfile.Decode(rec.Document)
@@ -271,8 +286,8 @@ func (v *reviewView) setActs(e *catalog.Entry, moderator bool) {
 	case catalog.Unlisted, catalog.Quarantined:
 		v.Acts = []actView{publish, withdraw}
 	case catalog.Withdrawn:
-		publish.Text = "Publish again"
-		v.Acts = []actView{publish, unlist}
+		unlist.Text, unlist.Main = "Restore it, unlisted", true
+		v.Acts = []actView{unlist}
 	default:
 		unlist.Text, withdraw.Main = "Take out of lists", true
 		v.Acts = []actView{withdraw, unlist}
@@ -296,7 +311,7 @@ func (p *pages) setVisibility(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id, to := r.PathValue("id"), catalog.Visibility(r.PostForm.Get("to"))
-	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, ingest.Wish{Visibility: to, Why: r.PostForm.Get("why")}); err != nil {
+	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, to, r.PostForm.Get("why")); err != nil {
 		return err
 	}
 	next := "/upload/" + id
@@ -312,10 +327,27 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.PathValue("id")
-	if _, err := p.Runs.Decide(r.Context(), account.FromContext(r.Context()), id, ingest.Choice(r.PostForm.Get("cells"))); err != nil {
+	if _, err := p.Runs.Decide(r.Context(), account.FromContext(r.Context()), id, r.PostForm.Get("cells")); err != nil {
 		return err
 	}
 	http.Redirect(w, r, "/upload/"+id+"#cells", http.StatusSeeOther)
+	return nil
+}
+
+// claim makes a run that was uploaded without an account the visitor's, and leads to its review.
+func (p *pages) claim(w http.ResponseWriter, r *http.Request) error {
+	visitor, err := p.signedIn(r)
+	if err == nil {
+		err = readForm(w, r)
+	}
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	if _, err := p.Runs.Claim(r.Context(), visitor, id, strings.TrimSpace(r.PostForm.Get("claim"))); err != nil {
+		return err
+	}
+	http.Redirect(w, r, "/upload/"+id, http.StatusSeeOther)
 	return nil
 }
 
@@ -323,7 +355,7 @@ func (p *pages) remove(w http.ResponseWriter, r *http.Request) error {
 	if err := readForm(w, r); err != nil {
 		return err
 	}
-	if err := p.Runs.Remove(r.Context(), account.FromContext(r.Context()), r.PathValue("id"), r.PostForm.Get("why")); err != nil {
+	if err := p.Runs.Remove(r.Context(), account.FromContext(r.Context()), r.PathValue("id")); err != nil {
 		return err
 	}
 	http.Redirect(w, r, "/me", http.StatusSeeOther)

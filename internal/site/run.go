@@ -315,7 +315,7 @@ func (p *pages) notice(r *http.Request, e, latest *catalog.Entry) noticeView {
 	case latest.Visibility == catalog.Withdrawn:
 		return noticeView{"Withdrawn: others see only that it was, and why.", review, "Change that"}
 	case latest.Visibility == catalog.Quarantined:
-		return noticeView{"Uploaded without an account. No list shows it until someone claims it.", "", ""}
+		return noticeView{"Uploaded without an account: no list shows it.", "/upload/" + e.ID, "It is mine"}
 	case e.Version < latest.Version:
 		return noticeView{fmt.Sprintf("Version %d of %d.", e.Version, latest.Version), "/runs/" + e.ID, "The newest version"}
 	case latest.Visibility == catalog.Unlisted && own:
