@@ -54,7 +54,7 @@ func (t Panel) Draw(s Size) Drawing {
 	if t.Floor > 0 {
 		c.rect(box{panelLeft, panelTop, x.at(t.Floor) - panelLeft, y.from - panelTop}, `class="fl"`)
 	}
-	for _, v := range logTicks(y.lo, y.hi, 6) {
+	for _, v := range logTicks(y.lo, y.hi, max(3, s.Height/20)) {
 		c.line(point{panelLeft, y.at(v)}, point{x.to, y.at(v)}, "g")
 		c.text(point{panelLeft - 7, y.at(v) + 4}, Thousands(v), look{anchor: end})
 	}

@@ -56,11 +56,11 @@ const (
 
 // drawingsOf are the drawings that a cell's rows may give, with what each shows.
 func drawingsOf(m *Measurement) []pairView {
-	first := pairView{DrawingFirst, "TTFT of each request of the launch of " + m.Name}
 	if m.Cell.WindowStartedAt == nil || value(m.Cell.WindowSeconds) <= 0 {
-		return []pairView{first}
+		return nil
 	}
-	return []pairView{{DrawingWindow, "The window of " + m.Name + " over time"}, {DrawingGaps, "Distribution of the time between events of " + m.Name}, first}
+	return []pairView{{DrawingWindow, "The window of " + m.Name + " over time"}, {DrawingGaps, "Distribution of the time between events of " + m.Name},
+		{DrawingFirst, "TTFT of each request of the launch of " + m.Name}}
 }
 
 // imageView is a drawing that is loaded when it is seen.

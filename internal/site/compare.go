@@ -94,7 +94,7 @@ func (p *pages) compared(r *http.Request, a asked) (*report.Comparison, [][]*cat
 				return nil, nil, err
 			}
 			e := rec.Entry
-			if !seen(visitor, &e) || e.Visibility == catalog.Withdrawn && !mine(visitor, &e) && !moderates(visitor) {
+			if !p.shown(visitor, &e) {
 				return nil, nil, noRun(id)
 			}
 			run, _, err := runfile.Decode(rec.Document)
@@ -202,7 +202,7 @@ func (p *pages) comparisonFrame(r *http.Request, c *report.Comparison, entries [
 	for i, side := range entries {
 		s := comparedSide{Name: compare.SideName(i), Class: []string{"sa", "sb"}[min(i, 1)]}
 		for _, e := range side {
-			s.Runs = append(s.Runs, comparedRun{"/runs/" + e.ID, clip(e.Title(), 120), joined(" · ", levelWord(e.Level, e.Reproductions), clip(e.OwnerName, 40), date(e.MeasuredAt))})
+			s.Runs = append(s.Runs, comparedRun{"/runs/" + e.ID, "run " + e.ID, joined(" · ", levelWord(e.Level, e.Reproductions), by(e), date(e.MeasuredAt))})
 		}
 		sides = append(sides, s)
 	}
@@ -246,4 +246,12 @@ func (p *pages) compareFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "no-cache")
 	return send(w, map[string]string{".csv": "text/csv; charset=utf-8", ".md": "text/markdown; charset=utf-8", ".json": "application/json"}[form], out.Bytes())
+}
+
+// by says who uploaded a run.
+func by(e *catalog.Entry) string {
+	if e.OwnerName == "" {
+		return ""
+	}
+	return "by " + clip(e.OwnerName, 40)
 }

@@ -186,25 +186,30 @@ func speedOrState(e *catalog.Entry, at place) (speed, state string) {
 	return "", unit.Dash
 }
 
-// usersText is the most requests at once that each keep a speed at a context, as measured: "8", "≥ 128", "none".
+// usersText is the most requests at once that, with all smaller numbers, each keep a speed at a context, as measured: "8",
+// "≥ 128" where nothing larger was planned, "none".
 func usersText(e *catalog.Entry, context int, floor float32) string {
-	most, largest, measured := 0, 0, false
+	var cells []catalog.Cell
 	for _, c := range e.Cells {
-		if c.Context != context {
-			continue
-		}
-		measured = true
-		largest = max(largest, c.Concurrency)
-		if c.Status.ShowsSpeed() && known(c.PerRequest) && c.PerRequest >= floor {
-			most = max(most, c.Concurrency)
+		if c.Context == context {
+			cells = append(cells, c)
 		}
 	}
-	switch {
-	case !measured:
+	if len(cells) == 0 {
 		return unit.Dash
-	case most == 0:
+	}
+	slices.SortFunc(cells, func(a, b catalog.Cell) int { return cmp.Compare(a.Concurrency, b.Concurrency) })
+	most := 0
+	for _, c := range cells {
+		if !c.Status.ShowsSpeed() || !known(c.PerRequest) || c.PerRequest < floor {
+			break
+		}
+		most = c.Concurrency
+	}
+	switch most {
+	case 0:
 		return "none"
-	case most == largest:
+	case cells[len(cells)-1].Concurrency:
 		return "≥ " + strconv.Itoa(most)
 	}
 	return strconv.Itoa(most)

@@ -7,7 +7,6 @@ import (
 
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
-	"speedmatrix/internal/ingest"
 )
 
 // moderateView is the page of moderators.
@@ -44,7 +43,7 @@ func (p *pages) moderator(r *http.Request) (account.Visitor, error) {
 	if err != nil {
 		return v, err
 	}
-	if !moderates(v) {
+	if !p.moderates(v) {
 		return v, nothing("page")
 	}
 	return v, nil
@@ -61,7 +60,7 @@ func (p *pages) moderate(w http.ResponseWriter, r *http.Request) error {
 	v.Groups = []moderateGroup{
 		{ID: "quarantined", First: true, Title: "Uploaded without an account", Sub: "no list shows them", Rows: p.moderated(r, catalog.Quarantined, []actView{publish, withdraw, remove})},
 		{ID: "flagged", Title: "Public, with cells that cannot be true", Sub: "the newest runs with doubtful cells", Rows: p.flagged(r, []actView{unlist, withdraw, remove})},
-		{ID: "withdrawn", Title: "Withdrawn", Sub: "their addresses say who withdrew them, and why", Rows: p.moderated(r, catalog.Withdrawn, []actView{publish, remove})},
+		{ID: "withdrawn", Title: "Withdrawn", Sub: "their addresses say who withdrew them, and why", Rows: p.moderated(r, catalog.Withdrawn, []actView{{Value: string(catalog.Unlisted), Text: "Restore, unlisted"}, remove})},
 	}
 	if p.Accounts != nil {
 		people, err := p.Accounts.People(r.Context(), visitor)
@@ -137,9 +136,9 @@ func (p *pages) moderateRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	id, to, why := r.PostForm.Get("id"), r.PostForm.Get("to"), r.PostForm.Get("why")
 	if to == removed {
-		err = p.Runs.Remove(r.Context(), visitor, id, why)
+		err = p.Runs.Remove(r.Context(), visitor, id)
 	} else {
-		_, err = p.Runs.SetVisibility(r.Context(), visitor, id, ingest.Wish{Visibility: catalog.Visibility(to), Why: why})
+		_, err = p.Runs.SetVisibility(r.Context(), visitor, id, catalog.Visibility(to), why)
 	}
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"speedmatrix/internal/account"
@@ -32,10 +33,12 @@ type Index interface {
 // Runs is how a run enters the site and changes there. Refusals are *ingest.Problem.
 type Runs interface {
 	Receive(ctx context.Context, by account.Visitor, body io.Reader) (*ingest.Receipt, error)
-	SetVisibility(ctx context.Context, by account.Visitor, id string, to ingest.Wish) (catalog.Entry, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
 	// Decide says what becomes of the cells of a run that cannot be true as they are written.
-	Decide(ctx context.Context, by account.Visitor, id string, choice ingest.Choice) (catalog.Entry, error)
-	Remove(ctx context.Context, by account.Visitor, id, why string) error
+	Decide(ctx context.Context, by account.Visitor, id string, choice string) (catalog.Entry, error)
+	Remove(ctx context.Context, by account.Visitor, id string) error
+	// Claim makes a run that was uploaded without an account a draft of the visitor's, by the secret of its receipt.
+	Claim(ctx context.Context, by account.Visitor, id, secret string) (catalog.Entry, error)
 }
 
 // Files gives the bytes of a run's files by their hashes.
@@ -56,10 +59,11 @@ type Options struct {
 	// Accounts is nil on a site for one user, Tokens where programs need none.
 	Accounts Accounts
 	Tokens   Tokens
-	// CSRF gives the token that a form of the visitor's must carry, as the field "csrf"; nil where forms need none.
+	// Rules say what the site allows at all.
+	Rules account.Rules
+	// CSRF gives the proof that a form of the visitor's must carry, as the field "csrf", or in its address where it has a
+	// file; nil where forms need none.
 	CSRF func(r *http.Request) string
-	// Anonymous says that uploads are taken without an account, ReadOnly that nothing changes.
-	Anonymous, ReadOnly bool
 	// MaxUpload is the greatest archive in bytes.
 	MaxUpload int64
 	Now       func() time.Time
@@ -91,7 +95,7 @@ func (p *pages) register(mux *http.ServeMux) {
 		"GET /runs/{id}/badge.svg": p.badge, "GET /runs/{id}/heatmap.svg": p.heatmap,
 		"GET /compare": p.compare, "GET /compare.json": p.compareFile, "GET /compare.csv": p.compareFile, "GET /compare.md": p.compareFile,
 		"GET /upload": p.upload, "POST /upload": p.receive, "GET /upload/{id}": p.review, "POST /upload/{id}/visibility": p.setVisibility,
-		"POST /upload/{id}/cells": p.decide, "POST /upload/{id}/delete": p.remove,
+		"POST /upload/{id}/cells": p.decide, "POST /upload/{id}/claim": p.claim, "POST /upload/{id}/delete": p.remove,
 		"GET /me": p.me, "GET /users/{name}": p.user, "GET /me/tokens": p.tokens, "POST /me/tokens": p.makeToken, "POST /me/tokens/revoke": p.revokeToken,
 		"GET /signin": p.signIn, "GET /device": p.device, "POST /device": p.answerDevice,
 		"GET /moderate": p.moderate, "POST /moderate/run": p.moderateRun, "POST /moderate/person": p.moderatePerson,
@@ -135,8 +139,14 @@ func (p *pages) answer(handle func(http.ResponseWriter, *http.Request) error) ht
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var f *failure
 	var problem *ingest.Problem
+	var denied *account.Denied
 	switch {
 	case errors.As(err, &f):
+	case errors.As(err, &denied):
+		f = &failure{status: denied.Status(), Title: "That is not allowed", Says: capital(denied.Error()) + "."}
+		if denied.SignIn && p.Accounts != nil {
+			f.Link, f.LinkText = "/signin?next="+url.QueryEscape(r.URL.RequestURI()), "Sign in"
+		}
 	case errors.As(err, &problem):
 		f = &failure{status: problem.Status, Title: problem.Title, Says: problem.Detail}
 		if problem.Pointer != "" {
@@ -155,22 +165,22 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.show(w, r, view{status: f.status, title: f.Title, name: "failure", data: f, unlisted: true})
 }
 
-// seen says whether a visitor may see a run, whoever gave it the address.
-func seen(v account.Visitor, e *catalog.Entry) bool {
-	switch e.Visibility {
-	case catalog.Public, catalog.Unlisted, catalog.Quarantined, catalog.Withdrawn:
-		return true
-	}
-	return mine(v, e) || moderates(v)
+// seen says whether a visitor may look at a run at all, whoever gave them its address.
+func (p *pages) seen(v account.Visitor, e *catalog.Entry) bool { return ingest.MaySee(p.Rules, v, e) }
+
+// shown says whether a visitor may see its numbers: those of a withdrawn run are for its owner and for moderators.
+func (p *pages) shown(v account.Visitor, e *catalog.Entry) bool {
+	return p.seen(v, e) && (e.Visibility != catalog.Withdrawn || p.Rules.May(v, account.See, e.Owner) == nil)
 }
 
-// mine says whether a run is the visitor's own.
-func mine(v account.Visitor, e *catalog.Entry) bool {
-	return v.SignedIn() && e.Owner == v.Account.ID && v.Account.Role != account.Blocked
+// decides says whether a visitor may change a run, or may as soon as the site takes changes again.
+func (p *pages) decides(v account.Visitor, e *catalog.Entry) bool {
+	return account.Rules{}.May(v, account.Edit, e.Owner) == nil
 }
 
-func moderates(v account.Visitor) bool {
-	return v.SignedIn() && !v.Token && (v.Account.Role == account.Moderator || v.Account.Role == account.Administrator)
+// moderates says whether a visitor sees what awaits a moderator.
+func (p *pages) moderates(v account.Visitor) bool {
+	return p.Rules.May(v, account.Moderating, "") == nil
 }
 
 // record reads a version of a run that the visitor may see, the latest for 0.
@@ -183,7 +193,7 @@ func (p *pages) record(r *http.Request, version int) (catalog.Record, error) {
 	if err != nil {
 		return rec, err
 	}
-	if !seen(account.FromContext(r.Context()), &rec.Entry) {
+	if !p.seen(account.FromContext(r.Context()), &rec.Entry) {
 		return rec, nothing("run")
 	}
 	return rec, nil

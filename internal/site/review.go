@@ -27,21 +27,22 @@ type uploadView struct {
 	MayUpload bool
 	WhyNot    string
 	SignIn    bool
-	CSRF      template.HTML
+	// Proof stands in the address of the form, which has a file.
+	Proof string
 }
 
 func (p *pages) upload(w http.ResponseWriter, r *http.Request) error {
-	v := uploadView{Commands: []string{"speedmatrix run --launch 'vllm serve …'", "speedmatrix submit RUN --to " + p.Base}, Most: unit.Bytes(p.MaxUpload), CSRF: p.csrf(r)}
+	v := uploadView{Commands: []string{"speedmatrix run --launch 'vllm serve …'", "speedmatrix submit RUN --to " + p.Base}, Most: unit.Bytes(p.MaxUpload), Proof: p.proof(r)}
 	for _, l := range levels {
 		v.Levels = append(v.Levels, struct{ Name, What string }{l.name, l.what})
 	}
 	visitor := account.FromContext(r.Context())
 	switch {
-	case p.ReadOnly:
+	case p.Rules.ReadOnly:
 		v.WhyNot = "This site is read only at the moment."
 	case visitor.Account.Role == account.Blocked:
 		v.WhyNot = "Your account may read, and nothing else."
-	case !visitor.SignedIn() && !p.Anonymous:
+	case !visitor.SignedIn() && !p.Rules.Anonymous:
 		v.WhyNot, v.SignIn = "An upload needs an account.", true
 	default:
 		v.MayUpload = true
@@ -125,6 +126,13 @@ type reviewView struct {
 	CSRF        template.HTML
 }
 
+// claimView is the page on which someone says that a run without an account is theirs.
+type claimView struct {
+	ID, Title string
+	SignedIn  bool
+	CSRF      template.HTML
+}
+
 // choiceView is one of several things to choose.
 type choiceView struct {
 	Value, Head, Rest string
@@ -139,9 +147,9 @@ type actView struct {
 
 // choices are what may become of doubtful cells.
 var choices = []choiceView{
-	{string(ingest.KeepDoubt), "keep the label, with this doubt beside it.", "The source’s words stay; their speeds are left out of boards.", true},
-	{string(ingest.CorrectLabel), "read Valid, “label corrected by the uploader”.", "The first label stays in the history.", false},
-	{string(ingest.DropSpeed), "have no speed.", "The status stays, the numbers move to the history.", false},
+	{ingest.KeepLabel, "keep the label, with this doubt beside it.", "The source’s words stay; their speeds are left out of boards.", true},
+	{ingest.ReadValid, "read Valid, “label corrected by the uploader”.", "The first label stays in the history.", false},
+	{ingest.NoSpeed, "have no speed.", "The status stays, the numbers move to the history.", false},
 }
 
 // owned reads a run that the visitor may decide about.
@@ -150,15 +158,23 @@ func (p *pages) owned(r *http.Request) (catalog.Record, error) {
 	if err != nil {
 		return rec, err
 	}
-	if v := account.FromContext(r.Context()); !mine(v, &rec.Entry) && !moderates(v) {
+	if !p.decides(account.FromContext(r.Context()), &rec.Entry) {
 		return rec, nothing("upload of yours")
 	}
 	return rec, nil
 }
 
 func (p *pages) review(w http.ResponseWriter, r *http.Request) error {
-	rec, err := p.owned(r)
+	rec, err := p.record(r, 0)
 	if err != nil {
+		return err
+	}
+	if v := account.FromContext(r.Context()); rec.Entry.Visibility == catalog.Quarantined && !p.moderates(v) {
+		p.show(w, r, view{title: "Claim a run", current: "/upload", name: "claiming", unlisted: true,
+			data: claimView{ID: rec.Entry.ID, Title: clip(rec.Entry.Title(), 200), SignedIn: v.SignedIn(), CSRF: p.csrf(r)}})
+		return nil
+	}
+	if rec, err = p.owned(r); err != nil {
 		return err
 	}
 	run, _, err := runfile.Decode(rec.Document)
@@ -174,7 +190,7 @@ func (p *pages) reviewOf(r *http.Request, rec *catalog.Record, run *speedmatrix.
 	e, found := &rec.Entry, checksOf(rec)
 	v := reviewView{ID: e.ID, Title: clip(e.Title(), 200), Eyebrow: eyebrows[e.Visibility], Standing: standing(found), Origin: e.Origin, OriginWord: originWord(e),
 		Provenance: append(originSays(e), seenBy(e.Visibility)), Ladder: ladder(found, "/runs/"+e.ID), ToReach: found.ToReach,
-		Redaction: redaction(rec.Document), MayEdit: !p.ReadOnly, CSRF: p.csrf(r)}
+		Redaction: redaction(rec.Document), MayEdit: !p.Rules.ReadOnly, CSRF: p.csrf(r)}
 	v.setDoubts(e, found, run)
 	var rows int64
 	files := 0
@@ -188,7 +204,7 @@ func (p *pages) reviewOf(r *http.Request, rec *catalog.Record, run *speedmatrix.
 		v.Sent += ", " + plural(files, "file", "files") + " of raw rows and samples " + unit.Bytes(rows)
 		v.RawRows = "sent; every published number was computed again from them"
 	}
-	v.setActs(e, moderates(account.FromContext(r.Context())))
+	v.setActs(e, p.moderates(account.FromContext(r.Context())))
 	if e.Visibility != catalog.Draft && e.Visibility != catalog.Withdrawn {
 		v.Notice, v.NoticeLink, v.NoticeText = capital(seenBy(e.Visibility))+".", "/runs/"+e.ID, "The run’s page"
 	}
@@ -271,8 +287,8 @@ func (v *reviewView) setActs(e *catalog.Entry, moderator bool) {
 	case catalog.Unlisted, catalog.Quarantined:
 		v.Acts = []actView{publish, withdraw}
 	case catalog.Withdrawn:
-		publish.Text = "Publish again"
-		v.Acts = []actView{publish, unlist}
+		unlist.Text, unlist.Main = "Restore it, unlisted", true
+		v.Acts = []actView{unlist}
 	default:
 		unlist.Text, withdraw.Main = "Take out of lists", true
 		v.Acts = []actView{withdraw, unlist}
@@ -296,7 +312,7 @@ func (p *pages) setVisibility(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id, to := r.PathValue("id"), catalog.Visibility(r.PostForm.Get("to"))
-	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, ingest.Wish{Visibility: to, Why: r.PostForm.Get("why")}); err != nil {
+	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, to, r.PostForm.Get("why")); err != nil {
 		return err
 	}
 	next := "/upload/" + id
@@ -312,10 +328,27 @@ func (p *pages) decide(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.PathValue("id")
-	if _, err := p.Runs.Decide(r.Context(), account.FromContext(r.Context()), id, ingest.Choice(r.PostForm.Get("cells"))); err != nil {
+	if _, err := p.Runs.Decide(r.Context(), account.FromContext(r.Context()), id, r.PostForm.Get("cells")); err != nil {
 		return err
 	}
 	http.Redirect(w, r, "/upload/"+id+"#cells", http.StatusSeeOther)
+	return nil
+}
+
+// claim makes a run that was uploaded without an account the visitor's, and leads to its review.
+func (p *pages) claim(w http.ResponseWriter, r *http.Request) error {
+	visitor, err := p.signedIn(r)
+	if err == nil {
+		err = readForm(w, r)
+	}
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	if _, err := p.Runs.Claim(r.Context(), visitor, id, strings.TrimSpace(r.PostForm.Get("claim"))); err != nil {
+		return err
+	}
+	http.Redirect(w, r, "/upload/"+id, http.StatusSeeOther)
 	return nil
 }
 
@@ -323,7 +356,7 @@ func (p *pages) remove(w http.ResponseWriter, r *http.Request) error {
 	if err := readForm(w, r); err != nil {
 		return err
 	}
-	if err := p.Runs.Remove(r.Context(), account.FromContext(r.Context()), r.PathValue("id"), r.PostForm.Get("why")); err != nil {
+	if err := p.Runs.Remove(r.Context(), account.FromContext(r.Context()), r.PathValue("id")); err != nil {
 		return err
 	}
 	http.Redirect(w, r, "/me", http.StatusSeeOther)

@@ -25,6 +25,7 @@ import (
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/catalog/catalogtest"
 	"speedmatrix/internal/ingest"
+	"speedmatrix/internal/report"
 	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/trust"
 )
@@ -56,7 +57,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, store: catalogtest.NewMemory(), index: catalog.NewIndex(), people: &fakePeople{}, files: memoryFiles{}}
 	w.service = &fakeService{w}
 	p := newPages(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
-		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Rows: w.rows, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	mux := http.NewServeMux()
 	p.register(mux)
 	mux.HandleFunc("GET /static/", static)
@@ -175,6 +176,17 @@ func (m memoryFiles) Open(_ context.Context, hash string) (io.ReadSeekCloser, er
 	return seekCloser{bytes.NewReader(data)}, nil
 }
 
+// rows reads raw rows among files in memory.
+func (w *world) rows(ctx context.Context, files []catalog.Blob) (report.Rows, error) {
+	var names []string
+	hashes := map[string]string{}
+	for _, f := range files {
+		names = append(names, f.Name)
+		hashes[f.Name] = f.Hash
+	}
+	return runfile.ReadFiles(names, func(name string) (io.ReadSeekCloser, error) { return w.files.Open(ctx, hashes[name]) }), nil
+}
+
 // fakeService changes the world as the real service does, with its refusals for those who may not.
 type fakeService struct{ w *world }
 
@@ -187,10 +199,7 @@ func (s *fakeService) may(by account.Visitor, id string) (catalog.Record, error)
 	if err != nil {
 		return rec, err
 	}
-	if !mine(by, &rec.Entry) && !moderates(by) {
-		return rec, refusal(http.StatusForbidden, "Not yours")
-	}
-	return rec, nil
+	return rec, account.Rules{}.May(by, account.Edit, rec.Entry.Owner)
 }
 
 func (s *fakeService) set(rec catalog.Record, c catalog.Change) (catalog.Entry, error) {
@@ -219,28 +228,28 @@ func (s *fakeService) Receive(_ context.Context, by account.Visitor, body io.Rea
 	return r, nil
 }
 
-func (s *fakeService) SetVisibility(_ context.Context, by account.Visitor, id string, to ingest.Wish) (catalog.Entry, error) {
+func (s *fakeService) SetVisibility(_ context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error) {
 	rec, err := s.may(by, id)
 	if err != nil {
 		return rec.Entry, err
 	}
-	rec.Entry.Visibility = to.Visibility
-	what := map[catalog.Visibility]string{catalog.Public: "published", catalog.Unlisted: "unlisted", catalog.Withdrawn: "withdrawn"}[to.Visibility]
-	return s.set(rec, catalog.Change{By: by.Account.ID, What: cmp.Or(what, "edited"), Why: to.Why})
+	rec.Entry.Visibility = to
+	what := map[catalog.Visibility]string{catalog.Public: "published", catalog.Unlisted: "unlisted", catalog.Withdrawn: "withdrawn"}[to]
+	return s.set(rec, catalog.Change{By: by.Account.ID, What: cmp.Or(what, "edited"), Why: why})
 }
 
-func (s *fakeService) Decide(_ context.Context, by account.Visitor, id string, choice ingest.Choice) (catalog.Entry, error) {
+func (s *fakeService) Decide(_ context.Context, by account.Visitor, id string, choice string) (catalog.Entry, error) {
 	rec, err := s.may(by, id)
 	if err != nil {
 		return rec.Entry, err
 	}
-	if choice == ingest.CorrectLabel {
+	if choice == ingest.ReadValid {
 		rec.Checks = []byte(`{}`)
 	}
-	return s.set(rec, catalog.Change{By: by.Account.ID, What: "edited", Why: string(choice)})
+	return s.set(rec, catalog.Change{By: by.Account.ID, What: "edited", Why: choice})
 }
 
-func (s *fakeService) Remove(ctx context.Context, by account.Visitor, id, _ string) error {
+func (s *fakeService) Remove(ctx context.Context, by account.Visitor, id string) error {
 	if _, err := s.may(by, id); err != nil {
 		return err
 	}
@@ -248,6 +257,15 @@ func (s *fakeService) Remove(ctx context.Context, by account.Visitor, id, _ stri
 		return err
 	}
 	return s.w.index.Load(ctx, s.w.store)
+}
+
+func (s *fakeService) Claim(_ context.Context, by account.Visitor, id, secret string) (catalog.Entry, error) {
+	rec, err := s.w.store.Get(context.Background(), id, 0)
+	if err != nil || secret != "claim-secret" {
+		return rec.Entry, cmp.Or(err, refusal(http.StatusForbidden, "Not its secret"))
+	}
+	rec.Entry.Visibility, rec.Entry.Owner, rec.Entry.OwnerName = catalog.Draft, by.Account.ID, by.Account.Name
+	return s.set(rec, catalog.Change{By: by.Account.ID, What: "claimed"})
 }
 
 // fakePeople are the accounts of a world.
