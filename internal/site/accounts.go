@@ -29,10 +29,19 @@ type Tokens interface {
 	DropToken(ctx context.Context, by account.Visitor, id string) error
 }
 
-// csrf is the field that a form of the visitor's must carry.
-func (p *pages) csrf(r *http.Request) template.HTML {
+// proof is what a form of the visitor's must carry, "" where it needs nothing.
+func (p *pages) proof(r *http.Request) string {
 	if p.CSRF == nil {
 		return ""
 	}
-	return template.HTML(`<input type="hidden" name="csrf" value="` + template.HTMLEscapeString(p.CSRF(r)) + `">`)
+	return p.CSRF(r)
+}
+
+// csrf is the field that holds it.
+func (p *pages) csrf(r *http.Request) template.HTML {
+	proof := p.proof(r)
+	if proof == "" {
+		return ""
+	}
+	return template.HTML(`<input type="hidden" name="csrf" value="` + template.HTMLEscapeString(proof) + `">`)
 }

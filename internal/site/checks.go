@@ -102,7 +102,7 @@ func (p *pages) history(w http.ResponseWriter, r *http.Request) error {
 	}
 	e := &rec.Entry
 	v := historyView{Title: clip(e.Title(), 200), Says: plural(len(changes), "change", "changes") + ", " + plural(e.Version, "version", "versions") + "."}
-	open := e.Visibility != catalog.Withdrawn || mine(account.FromContext(r.Context()), e) || moderates(account.FromContext(r.Context()))
+	open := p.shown(account.FromContext(r.Context()), e)
 	for _, c := range changes {
 		row := changedView{When: moment(c.At), What: c.What, By: p.nameOf(r, c.By, e), Nobody: nobody(c.By), Why: clip(c.Why, 500), Version: c.Version}
 		if open && c.Version > 0 {

@@ -94,7 +94,7 @@ func (p *pages) compared(r *http.Request, a asked) (*report.Comparison, [][]*cat
 				return nil, nil, err
 			}
 			e := rec.Entry
-			if !seen(visitor, &e) || e.Visibility == catalog.Withdrawn && !mine(visitor, &e) && !moderates(visitor) {
+			if !p.shown(visitor, &e) {
 				return nil, nil, noRun(id)
 			}
 			run, _, err := runfile.Decode(rec.Document)

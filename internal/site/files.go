@@ -25,8 +25,7 @@ func (p *pages) whole(r *http.Request, version int) (catalog.Record, error) {
 	if err != nil {
 		return rec, err
 	}
-	v := account.FromContext(r.Context())
-	if rec.Entry.Visibility == catalog.Withdrawn && !mine(v, &rec.Entry) && !moderates(v) {
+	if !p.shown(account.FromContext(r.Context()), &rec.Entry) {
 		return rec, &failure{status: http.StatusGone, Title: "This run was withdrawn", Says: "Its numbers are shown no more.", Link: "/runs/" + rec.Entry.ID, LinkText: "Who withdrew it, and why"}
 	}
 	return rec, nil
@@ -74,12 +73,15 @@ func rendered(rec *catalog.Record, write func(io.Writer, *report.Document) error
 	return out.Bytes(), nil
 }
 
-// send writes a file that no browser may take for a page.
+// send writes a file that no browser may take for a page; pictures may stand on other sites.
 func send(w http.ResponseWriter, kind string, data []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", filePolicy)
+	if strings.HasPrefix(kind, "image/") {
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	}
 	_, _ = w.Write(data) // nobody is there to be told
 	return nil
 }

@@ -43,7 +43,7 @@ func (p *pages) moderator(r *http.Request) (account.Visitor, error) {
 	if err != nil {
 		return v, err
 	}
-	if !moderates(v) {
+	if !p.moderates(v) {
 		return v, nothing("page")
 	}
 	return v, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"speedmatrix/internal/account"
@@ -58,10 +59,11 @@ type Options struct {
 	// Accounts is nil on a site for one user, Tokens where programs need none.
 	Accounts Accounts
 	Tokens   Tokens
-	// CSRF gives the token that a form of the visitor's must carry, as the field "csrf"; nil where forms need none.
+	// Rules say what the site allows at all.
+	Rules account.Rules
+	// CSRF gives the proof that a form of the visitor's must carry, as the field "csrf", or in its address where it has a
+	// file; nil where forms need none.
 	CSRF func(r *http.Request) string
-	// Anonymous says that uploads are taken without an account, ReadOnly that nothing changes.
-	Anonymous, ReadOnly bool
 	// MaxUpload is the greatest archive in bytes.
 	MaxUpload int64
 	Now       func() time.Time
@@ -137,8 +139,14 @@ func (p *pages) answer(handle func(http.ResponseWriter, *http.Request) error) ht
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var f *failure
 	var problem *ingest.Problem
+	var denied *account.Denied
 	switch {
 	case errors.As(err, &f):
+	case errors.As(err, &denied):
+		f = &failure{status: denied.Status(), Title: "That is not allowed", Says: capital(denied.Error()) + "."}
+		if denied.SignIn && p.Accounts != nil {
+			f.Link, f.LinkText = "/signin?next="+url.QueryEscape(r.URL.RequestURI()), "Sign in"
+		}
 	case errors.As(err, &problem):
 		f = &failure{status: problem.Status, Title: problem.Title, Says: problem.Detail}
 		if problem.Pointer != "" {
@@ -157,22 +165,22 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.show(w, r, view{status: f.status, title: f.Title, name: "failure", data: f, unlisted: true})
 }
 
-// seen says whether a visitor may see a run, whoever gave it the address.
-func seen(v account.Visitor, e *catalog.Entry) bool {
-	switch e.Visibility {
-	case catalog.Public, catalog.Unlisted, catalog.Quarantined, catalog.Withdrawn:
-		return true
-	}
-	return mine(v, e) || moderates(v)
+// seen says whether a visitor may look at a run at all, whoever gave them its address.
+func (p *pages) seen(v account.Visitor, e *catalog.Entry) bool { return ingest.MaySee(p.Rules, v, e) }
+
+// shown says whether a visitor may see its numbers: those of a withdrawn run are for its owner and for moderators.
+func (p *pages) shown(v account.Visitor, e *catalog.Entry) bool {
+	return p.seen(v, e) && (e.Visibility != catalog.Withdrawn || p.Rules.May(v, account.See, e.Owner) == nil)
 }
 
-// mine says whether a run is the visitor's own.
-func mine(v account.Visitor, e *catalog.Entry) bool {
-	return v.SignedIn() && e.Owner == v.Account.ID && v.Account.Role != account.Blocked
+// decides says whether a visitor may change a run, or may as soon as the site takes changes again.
+func (p *pages) decides(v account.Visitor, e *catalog.Entry) bool {
+	return account.Rules{}.May(v, account.Edit, e.Owner) == nil
 }
 
-func moderates(v account.Visitor) bool {
-	return v.SignedIn() && !v.Token && (v.Account.Role == account.Moderator || v.Account.Role == account.Administrator)
+// moderates says whether a visitor sees what awaits a moderator.
+func (p *pages) moderates(v account.Visitor) bool {
+	return p.Rules.May(v, account.Moderating, "") == nil
 }
 
 // record reads a version of a run that the visitor may see, the latest for 0.
@@ -185,7 +193,7 @@ func (p *pages) record(r *http.Request, version int) (catalog.Record, error) {
 	if err != nil {
 		return rec, err
 	}
-	if !seen(account.FromContext(r.Context()), &rec.Entry) {
+	if !p.seen(account.FromContext(r.Context()), &rec.Entry) {
 		return rec, nothing("run")
 	}
 	return rec, nil

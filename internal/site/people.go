@@ -86,7 +86,7 @@ func (p *pages) me(w http.ResponseWriter, r *http.Request) error {
 		says += ", " + strconv.Itoa(drafts) + " of them not published"
 	}
 	p.show(w, r, view{title: v.Account.Name, current: "/me", name: "me", unlisted: true,
-		data: meView{Name: v.Account.Name, Says: says + ".", Moderates: moderates(v), SignOut: p.Accounts != nil, Table: ownRows(runs, true), CSRF: p.csrf(r)}})
+		data: meView{Name: v.Account.Name, Says: says + ".", Moderates: p.moderates(v), SignOut: p.Accounts != nil, Table: ownRows(runs, true), CSRF: p.csrf(r)}})
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (p *pages) showTokens(w http.ResponseWriter, r *http.Request, secret string
 		return err
 	}
 	v := tokensView{Secret: secret, Scopes: slices.Clone(scopes), CSRF: p.csrf(r)}
-	if moderates(visitor) {
+	if p.moderates(visitor) {
 		v.Scopes = append(v.Scopes, moderation)
 	}
 	for _, t := range list {
@@ -233,13 +233,12 @@ func (p *pages) revokeToken(w http.ResponseWriter, r *http.Request) error {
 
 // signInView is the page to sign in.
 type signInView struct {
-	Says, Error, Next string
-	Ways              []choiceView
-	CSRF              template.HTML
+	Says, Next string
+	Ways       []choiceView
 }
 
 func (p *pages) signIn(w http.ResponseWriter, r *http.Request) error {
-	v := signInView{Says: "An account is needed to upload, and for nothing else.", Next: localPath(r.URL.Query().Get("next")), CSRF: p.csrf(r)}
+	v := signInView{Says: "An account is needed to upload, and for nothing else.", Next: account.Next(r.URL.Query().Get("next"))}
 	if p.Accounts != nil {
 		for _, way := range p.Accounts.Ways() {
 			v.Ways = append(v.Ways, choiceView{Value: way[0], Head: "Sign in with " + way[1]})
@@ -250,15 +249,6 @@ func (p *pages) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.show(w, r, view{title: "Sign in", current: "/signin", name: "signin", data: v, unlisted: true})
 	return nil
-}
-
-// localPath is an address on this site to go on to, "/me" for any other.
-func localPath(next string) string {
-	u, err := url.Parse(next)
-	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
-		return "/me"
-	}
-	return next
 }
 
 // deviceView is the page on which a command line is let in.

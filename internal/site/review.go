@@ -27,21 +27,22 @@ type uploadView struct {
 	MayUpload bool
 	WhyNot    string
 	SignIn    bool
-	CSRF      template.HTML
+	// Proof stands in the address of the form, which has a file.
+	Proof string
 }
 
 func (p *pages) upload(w http.ResponseWriter, r *http.Request) error {
-	v := uploadView{Commands: []string{"speedmatrix run --launch 'vllm serve …'", "speedmatrix submit RUN --to " + p.Base}, Most: unit.Bytes(p.MaxUpload), CSRF: p.csrf(r)}
+	v := uploadView{Commands: []string{"speedmatrix run --launch 'vllm serve …'", "speedmatrix submit RUN --to " + p.Base}, Most: unit.Bytes(p.MaxUpload), Proof: p.proof(r)}
 	for _, l := range levels {
 		v.Levels = append(v.Levels, struct{ Name, What string }{l.name, l.what})
 	}
 	visitor := account.FromContext(r.Context())
 	switch {
-	case p.ReadOnly:
+	case p.Rules.ReadOnly:
 		v.WhyNot = "This site is read only at the moment."
 	case visitor.Account.Role == account.Blocked:
 		v.WhyNot = "Your account may read, and nothing else."
-	case !visitor.SignedIn() && !p.Anonymous:
+	case !visitor.SignedIn() && !p.Rules.Anonymous:
 		v.WhyNot, v.SignIn = "An upload needs an account.", true
 	default:
 		v.MayUpload = true
@@ -157,7 +158,7 @@ func (p *pages) owned(r *http.Request) (catalog.Record, error) {
 	if err != nil {
 		return rec, err
 	}
-	if v := account.FromContext(r.Context()); !mine(v, &rec.Entry) && !moderates(v) {
+	if !p.decides(account.FromContext(r.Context()), &rec.Entry) {
 		return rec, nothing("upload of yours")
 	}
 	return rec, nil
@@ -168,7 +169,7 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if v := account.FromContext(r.Context()); rec.Entry.Visibility == catalog.Quarantined && !moderates(v) {
+	if v := account.FromContext(r.Context()); rec.Entry.Visibility == catalog.Quarantined && !p.moderates(v) {
 		p.show(w, r, view{title: "Claim a run", current: "/upload", name: "claiming", unlisted: true,
 			data: claimView{ID: rec.Entry.ID, Title: clip(rec.Entry.Title(), 200), SignedIn: v.SignedIn(), CSRF: p.csrf(r)}})
 		return nil
@@ -189,7 +190,7 @@ func (p *pages) reviewOf(r *http.Request, rec *catalog.Record, run *speedmatrix.
 	e, found := &rec.Entry, checksOf(rec)
 	v := reviewView{ID: e.ID, Title: clip(e.Title(), 200), Eyebrow: eyebrows[e.Visibility], Standing: standing(found), Origin: e.Origin, OriginWord: originWord(e),
 		Provenance: append(originSays(e), seenBy(e.Visibility)), Ladder: ladder(found, "/runs/"+e.ID), ToReach: found.ToReach,
-		Redaction: redaction(rec.Document), MayEdit: !p.ReadOnly, CSRF: p.csrf(r)}
+		Redaction: redaction(rec.Document), MayEdit: !p.Rules.ReadOnly, CSRF: p.csrf(r)}
 	v.setDoubts(e, found, run)
 	var rows int64
 	files := 0
@@ -203,7 +204,7 @@ func (p *pages) reviewOf(r *http.Request, rec *catalog.Record, run *speedmatrix.
 		v.Sent += ", " + plural(files, "file", "files") + " of raw rows and samples " + unit.Bytes(rows)
 		v.RawRows = "sent; every published number was computed again from them"
 	}
-	v.setActs(e, moderates(account.FromContext(r.Context())))
+	v.setActs(e, p.moderates(account.FromContext(r.Context())))
 	if e.Visibility != catalog.Draft && e.Visibility != catalog.Withdrawn {
 		v.Notice, v.NoticeLink, v.NoticeText = capital(seenBy(e.Visibility))+".", "/runs/"+e.ID, "The run’s page"
 	}

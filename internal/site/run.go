@@ -49,7 +49,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, version int) err
 		return err
 	}
 	e := &rec.Entry
-	if e.Visibility == catalog.Withdrawn && !mine(account.FromContext(r.Context()), e) && !moderates(account.FromContext(r.Context())) {
+	if !p.shown(account.FromContext(r.Context()), e) {
 		return p.withdrawn(w, r, e)
 	}
 	latest := e
@@ -307,7 +307,7 @@ type noticeView struct{ Notice, NoticeLink, NoticeText string }
 
 func (p *pages) notice(r *http.Request, e, latest *catalog.Entry) noticeView {
 	v := account.FromContext(r.Context())
-	own := mine(v, e) || moderates(v)
+	own := p.decides(v, e)
 	review := "/upload/" + e.ID
 	switch {
 	case latest.Visibility == catalog.Draft:
