@@ -46,7 +46,7 @@ var places = []place{
 	{"store", "root account catalog unit", "a database of runs knows nothing of pages"},
 	{"account", "unit", "who may do what knows no runs"},
 	{"catalog/catalogtest", "root catalog", "a store in memory and invented runs, for tests"},
-	{"catalog", "root unit", "entries of runs and the questions asked of them, in memory"},
+	{"catalog", "root stats unit", "entries of runs and the questions asked of them, in memory"},
 	{"blob", "", leaf},
 	{"siteclient", "", "the site's API as a program calls it, generated from its contract"},
 	{"fleet", "root bench dialect load loop prompt stamp unit", "several machines measure as one client does"},

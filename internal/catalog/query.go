@@ -18,12 +18,15 @@ const (
 // Query is a question for a list of runs. All of it stands in an address; the zero value is all comparable runs, newest
 // first.
 type Query struct {
-	// Text is what was typed: words that the model, hardware, engine or uploader must contain.
+	// Text is what was typed: words that the model, hardware, engine or uploader must contain; one that begins
+	// with a dash, the launch command's flags.
 	Text                                   string
 	Model, Hardware, Engine, EngineVersion string // keys
 	Quantization, Method, Owner, Source    string
-	Level                                  Level // at least
-	After, Before                          time.Time
+	// Weights is the hash of the files.
+	Weights       string
+	Level         Level // at least
+	After, Before time.Time
 	// Context and Concurrency restrict to runs with a speed in that cell where HasCell says so; else they are only what Sort
 	// refers to.
 	Context, Concurrency int
