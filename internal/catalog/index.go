@@ -96,13 +96,6 @@ func (x *Index) Sequence() int64 {
 	return x.sequence
 }
 
-// Len is the number of runs, whatever their visibility.
-func (x *Index) Len() int {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return len(x.rows)
-}
-
 // Load brings the index up to date with a store.
 func (x *Index) Load(ctx context.Context, s Store) error {
 	for e, err := range s.Since(ctx, x.Sequence()) {

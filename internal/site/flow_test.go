@@ -15,6 +15,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
+	"speedmatrix/internal/ingest"
 )
 
 // send uploads an archive with the form.
@@ -319,7 +320,7 @@ func hostileWorld(t testing.TB) (*world, []visit) {
 		rec.Checks = []byte(`{"level":1,"to_reach":"<script>alert(5)</script>","checks":[{"level":1,"code":"x","what":"<script>","outcome":"found","detail":"<script>","cells":["decode-<script>"]}],"doubts":[{"cell":"<script>","why":"<script>alert(6)</script>"}]}`)
 	})
 	e, _ := w.index.Get(public)
-	if _, err := w.service.SetVisibility(context.Background(), ann, other, catalog.Unlisted, hostileText); err != nil {
+	if _, err := w.service.SetVisibility(context.Background(), ann, other, ingest.Wish{Visibility: catalog.Unlisted, Why: hostileText}); err != nil {
 		t.Fatal(err)
 	}
 	w.publish(other, ann)

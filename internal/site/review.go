@@ -312,7 +312,7 @@ func (p *pages) setVisibility(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id, to := r.PathValue("id"), catalog.Visibility(r.PostForm.Get("to"))
-	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, to, r.PostForm.Get("why")); err != nil {
+	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, ingest.Wish{Visibility: to, Why: r.PostForm.Get("why")}); err != nil {
 		return err
 	}
 	next := "/upload/" + id

@@ -188,7 +188,7 @@ func (w *world) receive(run *speedmatrix.Run, by account.Visitor) *ingest.Receip
 // publish makes a draft public.
 func (w *world) publish(id string, by account.Visitor) {
 	w.t.Helper()
-	if _, err := w.service.SetVisibility(context.Background(), by, id, catalog.Public, ""); err != nil {
+	if _, err := w.service.SetVisibility(context.Background(), by, id, ingest.Wish{Visibility: catalog.Public}); err != nil {
 		w.t.Fatal(err)
 	}
 }
