@@ -44,6 +44,7 @@ type world struct {
 	files   *blob.Memory
 	visitor account.Visitor
 	handler http.Handler
+	site    *pages
 	n       int
 }
 
@@ -66,6 +67,7 @@ func newWorld(t testing.TB) *world {
 	}
 	p := newPages(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
 		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Rows: w.rows, Rules: rules, CSRF: func(*http.Request) string { return "proof" }, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	w.site = p
 	mux := http.NewServeMux()
 	p.register(mux)
 	mux.HandleFunc("GET /static/", static)
