@@ -102,14 +102,14 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	emptyPools()
+	defer emptyPools()
 	synctest.Test(t, func(t *testing.T) {
 		test(t, &world{t: t, home: home, net: memnet.New(), env: map[string]string{}, signals: make(chan os.Signal, 4), stdin: strings.NewReader("")})
 	})
 }
 
-// emptyPools drops what libraries keep for later: the channels in it are of the bubble that made them. A pool gives up
-// what two collections in a row found unused.
+// emptyPools drops what libraries keep for later when a bubble has ended: the channels in it are of that bubble. A pool
+// gives up what two collections in a row found unused.
 func emptyPools() {
 	runtime.GC()
 	runtime.GC()
