@@ -179,10 +179,14 @@ type Finding struct {
 // Drift is the first cell measured again at the end.
 type Drift struct {
 	Cell Cell `json:"cell"`
-	// Change is (again − first) ÷ first of total tok/s; Significant when beyond both intervals.
+	// Change is (again − first) ÷ first of total tok/s; Significant when beyond both intervals and at least LeastDrift.
 	Change      *float64 `json:"change"`
 	Significant bool     `json:"significant"`
 }
+
+// LeastDrift is the change, as a share, below which a drift is none: the intervals are those of a window each, and what
+// another measurement differs by anyway is outside of them.
+const LeastDrift = 0.01
 
 // Repeat is one more measurement of the decode matrix.
 type Repeat struct {

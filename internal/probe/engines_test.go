@@ -83,7 +83,7 @@ var engineTable = []served{
 	{name: "LiteLLM in front of llama.cpp", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`,
 		"/model/info": `{"data":[{"model_name":"m","litellm_params":{"api_base":"http://10.1.2.3:8080/v1","model":"openai/smollm2"},"model_info":{"max_input_tokens":null}}]}`},
 		header: map[string]string{"X-Litellm-Version": "1.106.12", "Llm_provider-Server": "llama.cpp"}, sign: "b1-7e4c0a9",
-		kind: KindLiteLLM, title: "LiteLLM 1.106.12 in front of llama.cpp b1-7e4c0a9", engineFacts: facts{"proxy_upstream": "openai/smollm2"}},
+		kind: KindLiteLLM, title: "LiteLLM 1.106.12 in front of llama.cpp 7e4c0a9", engineFacts: facts{"proxy_upstream": "openai/smollm2"}},
 	{name: "LiteLLM in front of vLLM", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`}, sign: "vllm-0.32.0-c460cfa7",
 		kind: KindLiteLLM, title: "LiteLLM in front of vLLM 0.32.0"},
 	{name: "LiteLLM in front of several, none known", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`,

@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"speedmatrix"
 )
@@ -128,6 +129,9 @@ func (c *checker) checkPlan() {
 	}
 }
 
+// leastDrift is the change from which a drift counts.
+const leastDrift = 0.01
+
 func (c *checker) checkDrift() {
 	drift := c.run.Drift
 	if drift == nil {
@@ -153,7 +157,10 @@ func (c *checker) checkDrift() {
 		change = nil
 	}
 	// Where a rounding decides, either answer is right.
-	least, most := change != nil && apart(first, &drift.Cell, exactly), change != nil && apart(first, &drift.Cell, -exactly)
+	beyond := func(slack float64) bool {
+		return change != nil && math.Abs(*change) >= leastDrift+slack && apart(first, &drift.Cell, slack)
+	}
+	least, most := beyond(exactly), beyond(-exactly)
 	if drift.Significant != least && drift.Significant != most {
 		c.disagree(key, "drift.significant", drift.Significant, most)
 	}
