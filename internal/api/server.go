@@ -33,7 +33,7 @@ type Index interface {
 	Models() []catalog.Group
 	Hardware() []catalog.Group
 	Engines() []catalog.Group
-	Facets(q catalog.Query) catalog.Facets
+	Facets(q catalog.Query, since ...time.Time) catalog.Facets
 	// Sequence is that of the latest change it knows.
 	Sequence() int64
 }
@@ -46,7 +46,7 @@ type Runs interface {
 	Upload(ctx context.Context, by account.Visitor, id string) (catalog.Upload, error)
 	Append(ctx context.Context, by account.Visitor, id string, offset int64, body io.Reader) (catalog.Upload, error)
 	Finish(ctx context.Context, by account.Visitor, id string) (*ingest.Receipt, error)
-	SetVisibility(ctx context.Context, by account.Visitor, id string, wish ingest.Wish) (catalog.Entry, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
 	Remove(ctx context.Context, by account.Visitor, id string) error
 	Claim(ctx context.Context, by account.Visitor, id, secret string) (catalog.Entry, error)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/ops"
+	"speedmatrix/internal/report"
+	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/site"
 	"speedmatrix/internal/store"
 )
@@ -146,7 +149,7 @@ func (o *serveOptions) providers(env *Env) (list []account.Provider, err error) 
 func (r *results) handler() http.Handler {
 	mux := http.NewServeMux()
 	pages := site.Options{Base: r.o.base, Name: r.o.name, Version: tool().Version, Index: r.index, Store: r.store, Files: r.blobs, Rows: r.rows,
-		Runs: r.runs, Anonymous: r.rules.Anonymous, ReadOnly: r.rules.ReadOnly, MaxUpload: r.o.maxUpload, Now: time.Now, Log: r.log}
+		Runs: r.runs, Rules: r.rules, MaxUpload: r.o.maxUpload, Now: time.Now, Log: r.log}
 	machines := api.Options{Base: r.o.base, Name: r.o.name, Version: tool().Version, Store: r.store, Index: r.index, Runs: r.runs, Rules: r.rules,
 		Limits: api.DefaultLimits(), Now: time.Now, Log: r.log}
 	web := &account.Web{Service: r.people, Base: r.o.base, Log: r.log}
@@ -232,4 +235,13 @@ func (r *results) examine(ctx context.Context, folder string) (ingest.Examinatio
 		return ingest.Examination{}, err
 	}
 	return examineApart(ctx, program, folder)
+}
+
+// rows reads the raw rows of a run among its files.
+func (r *results) rows(ctx context.Context, files []catalog.Blob) (report.Rows, error) {
+	names, hashes := make([]string, len(files)), map[string]string{}
+	for i, f := range files {
+		names[i], hashes[f.Name] = f.Name, f.Hash
+	}
+	return runfile.ReadFiles(names, func(name string) (io.ReadSeekCloser, error) { return r.blobs.Open(ctx, hashes[name]) }), nil
 }

@@ -169,10 +169,11 @@ func bounds(run *speedmatrix.Run, limits Limits, now time.Time) error {
 	if !slices.Contains([]speedmatrix.Origin{speedmatrix.OriginMeasured, speedmatrix.OriginPredicted, speedmatrix.OriginImported}, run.Origin) {
 		return bad("origin", "run.json does not say where its numbers come from", "The origin is measured, predicted or imported.", at("/origin"))
 	}
-	// Other tools' tables need not say when they were measured.
-	undated := run.Origin == speedmatrix.OriginImported && run.StartedAt.IsZero()
-	if err := moment(run.StartedAt, "/started_at", now); err != nil && !undated {
-		return err
+	// Another tool may not have said when it measured.
+	if run.Origin != speedmatrix.OriginImported || !run.StartedAt.IsZero() {
+		if err := moment(run.StartedAt, "/started_at", now); err != nil {
+			return err
+		}
 	}
 	if run.FinishedAt != nil {
 		if err := moment(*run.FinishedAt, "/finished_at", now); err != nil {
@@ -192,6 +193,11 @@ func bounds(run *speedmatrix.Run, limits Limits, now time.Time) error {
 		facts speedmatrix.Facts
 	}{{"model", run.Model}, {"hardware", run.Hardware}, {"engine", run.Engine}} {
 		for key, fact := range group.facts {
+			switch fact.Value.(type) {
+			case string, float64, bool, nil:
+			default:
+				return bad("fact", "A fact in run.json is a structure", "It is a text, a number, true or false.", at("/"+group.name+"/"+key))
+			}
 			text, _ := fact.Value.(string)
 			if !shownInLists(key) {
 				continue

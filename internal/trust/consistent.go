@@ -58,9 +58,9 @@ func agreement(gaps []gap, tolerance float64, places string) (ok bool, detail st
 			worst = g
 		}
 	}
-	detail = fmt.Sprintf("within %s in %d of %d %s", unit.Percent(tolerance), within, len(gaps), places)
+	detail = fmt.Sprintf("within %s in %d of %d %s", unit.PercentFine(tolerance), within, len(gaps), places)
 	if len(beyond) > 0 {
-		detail += fmt.Sprintf(", up to %s off at %s", unit.Percent(math.Abs(worst.share)), worst.cell)
+		detail += fmt.Sprintf(", up to %s off at %s", unit.PercentFine(math.Abs(worst.share)), worst.cell)
 	}
 	return len(beyond) == 0, detail, beyond
 }
