@@ -110,8 +110,9 @@ Reading needs no token. Lists give at most 200 entries and a cursor; an ETag spa
 	`Every answer says in RateLimit (of RateLimit-Policy) what is left. Errors are problem+json with a code for programs ` +
 	`and a sentence for people.`
 
-// operation is what all operations share.
-func (s *Server) operation(id, method, path, summary string, k kind) huma.Operation {
+// operation is what all operations share; its route is such as "GET /runs".
+func (s *Server) operation(id, route, summary string, k kind) huma.Operation {
+	method, path, _ := strings.Cut(route, " ")
 	return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Middlewares: s.limited(k), Tags: []string{strings.Split(strings.TrimPrefix(path, "/"), "/")[0]}}
 }
 

@@ -129,14 +129,14 @@ func (r *results) services() (err error) {
 // providers are the services that say who someone is; their secrets come from the environment.
 func (o *serveOptions) providers(env *Env) (list []account.Provider, err error) {
 	if o.githubClient != "" {
-		p, err := account.NewGitHub(o.githubClient, env.Getenv("SPEEDMATRIX_GITHUB_CLIENT_SECRET"), o.base, "https://github.com", "https://api.github.com", nil)
+		p, err := account.NewGitHub("https://github.com", "https://api.github.com", account.Client{ID: o.githubClient, Secret: env.Getenv("SPEEDMATRIX_GITHUB_CLIENT_SECRET"), Base: o.base})
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, p)
 	}
 	if o.issuer != "" {
-		p, err := account.NewOIDC(o.issuer, o.oidcClient, env.Getenv("SPEEDMATRIX_OIDC_CLIENT_SECRET"), o.base, nil)
+		p, err := account.NewOIDC(o.issuer, account.Client{ID: o.oidcClient, Secret: env.Getenv("SPEEDMATRIX_OIDC_CLIENT_SECRET"), Base: o.base})
 		if err != nil {
 			return nil, err
 		}
