@@ -10,6 +10,7 @@ import (
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/compare"
+	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/runfile"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) registerChanges() {
 					return nil, refuse(http.StatusPreconditionFailed, "changed-meanwhile", "The run changed since it was read. Get it again and repeat what you want to change.")
 				}
 			}
-			e, err := s.o.Runs.SetVisibility(ctx, account.FromContext(ctx), in.ID, in.Body.Visibility, in.Body.Why)
+			e, err := s.o.Runs.SetVisibility(ctx, account.FromContext(ctx), in.ID, ingest.Wish{Visibility: in.Body.Visibility, Why: in.Body.Why})
 			if err != nil {
 				return nil, s.worded(ctx, err)
 			}

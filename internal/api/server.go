@@ -46,7 +46,7 @@ type Runs interface {
 	Upload(ctx context.Context, by account.Visitor, id string) (catalog.Upload, error)
 	Append(ctx context.Context, by account.Visitor, id string, offset int64, body io.Reader) (catalog.Upload, error)
 	Finish(ctx context.Context, by account.Visitor, id string) (*ingest.Receipt, error)
-	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, wish ingest.Wish) (catalog.Entry, error)
 	Remove(ctx context.Context, by account.Visitor, id string) error
 	Claim(ctx context.Context, by account.Visitor, id, secret string) (catalog.Entry, error)
 }

@@ -69,8 +69,15 @@ func changes(from, to catalog.Visibility) (account.Action, string, bool) {
 	return "", "", false
 }
 
-// SetVisibility publishes, unlists, withdraws or restores a run; why is the sentence on it that its history keeps.
-func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error) {
+// Wish is what shall become of a run, and the sentence on it that its history keeps.
+type Wish struct {
+	Visibility catalog.Visibility
+	Why        string
+}
+
+// SetVisibility publishes, unlists, withdraws or restores a run.
+func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id string, w Wish) (catalog.Entry, error) {
+	to := w.Visibility
 	r, err := s.own(ctx, by, id, account.Publish)
 	if err != nil {
 		return catalog.Entry{}, err
@@ -85,7 +92,7 @@ func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id stri
 	if err := s.o.Rules.May(by, need, r.Entry.Owner); err != nil {
 		return r.Entry, err
 	}
-	why = strings.TrimSpace(printable(why))
+	why := strings.TrimSpace(printable(w.Why))
 	if to == catalog.Withdrawn && why == "" {
 		return r.Entry, bad("no-reason", "A run is not withdrawn without a reason", "Its address stays and says why: give a sentence.", "")
 	}
