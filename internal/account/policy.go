@@ -118,40 +118,50 @@ func rights(a Action) right {
 // error is a *Denied.
 func (r Rules) May(v Visitor, a Action, owner string) error {
 	need := rights(a)
-	denied := &Denied{Action: a}
 	if r.ReadOnly && !need.reads {
-		denied.ReadOnly = true
-		return denied
+		return &Denied{Action: a, ReadOnly: true}
 	}
 	if !v.SignedIn() {
 		if r.Anonymous && (a == Check || a == Upload) {
 			return nil
 		}
-		denied.SignIn = true
-		return denied
+		return &Denied{Action: a, SignIn: true}
 	}
-	if v.Account.Role == Blocked {
-		return denied
-	}
-	moderates := v.Account.Role == Moderator || v.Account.Role == Administrator
 	own := need.owner && owner != "" && owner == v.Account.ID
-	asModerator := need.moderator && moderates && !own
-	if !need.member && !own && !asModerator && !(need.administers && v.Account.Role == Administrator) {
-		return denied
+	if !need.allows(v.Account.Role, own) {
+		return &Denied{Action: a}
 	}
 	if !v.Token {
 		return nil
 	}
-	if need.browser {
-		return denied
+	return need.token(v, a, own)
+}
+
+// allows says whether an account may, whatever it came with.
+func (need right) allows(role Role, own bool) bool {
+	switch role {
+	case Blocked:
+		return false
+	case Administrator:
+		return need.member || own || need.moderator || need.administers
+	case Moderator:
+		return need.member || own || need.moderator
 	}
+	return need.member || own
+}
+
+// token says whether a token that came for an account that may has the scope for it: that of a moderator, where it may only
+// as one.
+func (need right) token(v Visitor, a Action, own bool) error {
 	scope := need.scope
-	if asModerator && !need.member {
+	if !own && !need.member {
 		scope = Moderate
 	}
-	if !slices.Contains(v.Scopes, scope) {
-		denied.Scope = scope
-		return denied
+	switch {
+	case need.browser:
+		return &Denied{Action: a}
+	case !slices.Contains(v.Scopes, scope):
+		return &Denied{Action: a, Scope: scope}
 	}
 	return nil
 }

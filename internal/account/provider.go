@@ -76,14 +76,22 @@ type OIDC struct {
 	provider *oidc.Provider
 }
 
-// NewOIDC names a provider by its issuer; it is asked when someone first signs in. base is the site's address. transport is
-// nil for the system's.
-func NewOIDC(issuer, clientID, secret, base string, transport http.RoundTripper) (*OIDC, error) {
+// Client is this site as a provider knows it.
+type Client struct {
+	ID, Secret string
+	// Base is the site's address without a slash at its end.
+	Base string
+	// Transport is nil for the system's.
+	Transport http.RoundTripper
+}
+
+// NewOIDC names a provider by its issuer; it is asked when someone first signs in.
+func NewOIDC(issuer string, c Client) (*OIDC, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("%q is no address of an OpenID Connect provider", issuer)
 	}
-	return &OIDC{issuer: issuer, clientID: clientID, secret: secret, redirect: base + "/auth/oidc/callback", client: guarded(u.Host, transport)}, nil
+	return &OIDC{issuer: issuer, clientID: c.ID, secret: c.Secret, redirect: c.Base + "/auth/oidc/callback", client: guarded(u.Host, c.Transport)}, nil
 }
 
 // Name is that in addresses.
@@ -174,17 +182,16 @@ type GitHub struct {
 	user   *http.Client
 }
 
-// NewGitHub names the site as GitHub knows it. web and api are https://github.com and https://api.github.com, or those of
-// another server.
-func NewGitHub(clientID, secret, base, web, api string, transport http.RoundTripper) (*GitHub, error) {
+// NewGitHub names GitHub by its addresses: https://github.com and https://api.github.com, or those of another server.
+func NewGitHub(web, api string, c Client) (*GitHub, error) {
 	w, errWeb := url.Parse(web)
 	a, errAPI := url.Parse(api)
 	if errWeb != nil || errAPI != nil || w.Host == "" || a.Host == "" {
 		return nil, fmt.Errorf("%q and %q are no addresses of GitHub", web, api)
 	}
-	return &GitHub{config: oauth2.Config{ClientID: clientID, ClientSecret: secret, RedirectURL: base + "/auth/github/callback",
+	return &GitHub{config: oauth2.Config{ClientID: c.ID, ClientSecret: c.Secret, RedirectURL: c.Base + "/auth/github/callback",
 		Endpoint: oauth2.Endpoint{AuthURL: web + "/login/oauth/authorize", TokenURL: web + "/login/oauth/access_token"}},
-		api: api, web: guarded(w.Host, transport), user: guarded(a.Host, transport)}, nil
+		api: api, web: guarded(w.Host, c.Transport), user: guarded(a.Host, c.Transport)}, nil
 }
 
 // Name is that in addresses.

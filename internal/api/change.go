@@ -10,6 +10,7 @@ import (
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/compare"
+	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/runfile"
 )
 
@@ -45,7 +46,7 @@ type compareOutput struct {
 }
 
 func (s *Server) registerChanges() {
-	huma.Register(s.api, protected(s.operation("change-run", http.MethodPatch, "/runs/{id}", "Publish, unlist, or withdraw a run", uploads)),
+	huma.Register(s.api, protected(s.operation("change-run", "PATCH /runs/{id}", "Publish, unlist, or withdraw a run", uploads)),
 		func(ctx context.Context, in *changeInput) (*runOutput, error) {
 			if in.IfMatch != "" {
 				r, err := s.o.Store.Get(ctx, in.ID, 0)
@@ -56,17 +57,17 @@ func (s *Server) registerChanges() {
 					return nil, refuse(http.StatusPreconditionFailed, "changed-meanwhile", "The run changed since it was read. Get it again and repeat what you want to change.")
 				}
 			}
-			e, err := s.o.Runs.SetVisibility(ctx, account.FromContext(ctx), in.ID, in.Body.Visibility, in.Body.Why)
+			e, err := s.o.Runs.SetVisibility(ctx, account.FromContext(ctx), in.ID, ingest.Wish{Visibility: in.Body.Visibility, Why: in.Body.Why})
 			if err != nil {
 				return nil, s.worded(ctx, err)
 			}
 			return &runOutput{ETag: runTag(&e), Body: e.View(s.o.Base)}, nil
 		})
-	huma.Register(s.api, protected(s.operation("delete-run", http.MethodDelete, "/runs/{id}", "Delete a draft of one's own, or as a moderator any run", uploads)),
+	huma.Register(s.api, protected(s.operation("delete-run", "DELETE /runs/{id}", "Delete a draft of one's own, or as a moderator any run", uploads)),
 		func(ctx context.Context, in *removeInput) (*struct{}, error) {
 			return nil, s.worded(ctx, s.o.Runs.Remove(ctx, account.FromContext(ctx), in.ID))
 		})
-	huma.Register(s.api, protected(s.operation("claim-run", http.MethodPost, "/runs/{id}/claim", "Make a run that was uploaded without an account one's own", uploads)),
+	huma.Register(s.api, protected(s.operation("claim-run", "POST /runs/{id}/claim", "Make a run that was uploaded without an account one's own", uploads)),
 		func(ctx context.Context, in *claimInput) (*runOutput, error) {
 			e, err := s.o.Runs.Claim(ctx, account.FromContext(ctx), in.ID, in.Body.Claim)
 			if err != nil {
@@ -74,7 +75,7 @@ func (s *Server) registerChanges() {
 			}
 			return &runOutput{ETag: runTag(&e), Body: e.View(s.o.Base)}, nil
 		})
-	huma.Register(s.api, s.operation("compare-runs", http.MethodGet, "/compare", "Compare runs cell by cell", reads), s.compare)
+	huma.Register(s.api, s.operation("compare-runs", "GET /compare", "Compare runs cell by cell", reads), s.compare)
 }
 
 func (s *Server) compare(ctx context.Context, in *compareInput) (*compareOutput, error) {

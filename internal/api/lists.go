@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -79,7 +78,7 @@ func (s *Server) registerLists() {
 		{"list-hardware", "/hardware", "Hardware with listed runs", s.o.Index.Hardware},
 		{"list-engines", "/engines", "Engines with listed runs", s.o.Index.Engines},
 	} {
-		huma.Register(s.api, s.operation(l.id, http.MethodGet, l.path, l.summary, reads), func(_ context.Context, in *freshInput) (*groupsOutput, error) {
+		huma.Register(s.api, s.operation(l.id, "GET "+l.path, l.summary, reads), func(_ context.Context, in *freshInput) (*groupsOutput, error) {
 			tag, err := s.fresh(in.IfNoneMatch)
 			if err != nil {
 				return nil, err
@@ -96,7 +95,7 @@ func (s *Server) registerLists() {
 			return out, nil
 		})
 	}
-	huma.Register(s.api, s.operation("search", http.MethodGet, "/search", "Names of models, hardware, engines and uploaders, as one types", reads),
+	huma.Register(s.api, s.operation("search", "GET /search", "Names of models, hardware, engines and uploaders, as one types", reads),
 		func(_ context.Context, in *searchInput) (*searchOutput, error) {
 			out := &searchOutput{}
 			out.Body.Suggestions = []suggestion{}
@@ -105,7 +104,7 @@ func (s *Server) registerLists() {
 			}
 			return out, nil
 		})
-	huma.Register(s.api, s.operation("count-facets", http.MethodGet, "/facets", "How many runs have each value, under the rest of a query", reads), s.facets)
+	huma.Register(s.api, s.operation("count-facets", "GET /facets", "How many runs have each value, under the rest of a query", reads), s.facets)
 }
 
 func (s *Server) facets(_ context.Context, in *listInput) (*facetsOutput, error) {

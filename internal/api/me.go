@@ -113,13 +113,13 @@ func signedIn(ctx context.Context) (account.Visitor, error) {
 }
 
 func (s *Server) registerMe() {
-	huma.Register(s.api, protected(s.operation("get-me", http.MethodGet, "/me", "Who one is here", reads)),
+	huma.Register(s.api, protected(s.operation("get-me", "GET /me", "Who one is here", reads)),
 		func(ctx context.Context, _ *struct{}) (*meOutput, error) {
 			v, out := account.FromContext(ctx), &meOutput{}
 			out.Body.SignedIn, out.Body.Name, out.Body.Role, out.Body.Scopes = v.SignedIn(), v.Account.Name, v.Account.Role, v.Scopes
 			return out, nil
 		})
-	huma.Register(s.api, protected(s.operation("list-my-runs", http.MethodGet, "/me/runs", "One's own runs", reads)),
+	huma.Register(s.api, protected(s.operation("list-my-runs", "GET /me/runs", "One's own runs", reads)),
 		func(ctx context.Context, _ *struct{}) (*myRunsOutput, error) {
 			v, err := signedIn(ctx)
 			if err != nil {
@@ -139,7 +139,7 @@ func (s *Server) registerMe() {
 }
 
 func (s *Server) registerTokens() {
-	huma.Register(s.api, protected(s.operation("list-tokens", http.MethodGet, "/me/tokens", "One's own tokens", reads)),
+	huma.Register(s.api, protected(s.operation("list-tokens", "GET /me/tokens", "One's own tokens", reads)),
 		func(ctx context.Context, _ *struct{}) (*tokensOutput, error) {
 			tokens, err := s.o.Accounts.Tokens(ctx, account.FromContext(ctx))
 			if err != nil {
@@ -152,7 +152,7 @@ func (s *Server) registerTokens() {
 			}
 			return out, nil
 		})
-	create := protected(s.operation("create-token", http.MethodPost, "/me/tokens", "Make a token; its secret is shown this once", signIns))
+	create := protected(s.operation("create-token", "POST /me/tokens", "Make a token; its secret is shown this once", signIns))
 	create.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, create, func(ctx context.Context, in *newTokenInput) (*newTokenOutput, error) {
 		secret, t, err := s.o.Accounts.MakeToken(ctx, account.FromContext(ctx), account.TokenWish{Name: in.Body.Name, Scopes: in.Body.Scopes, For: time.Duration(in.Body.Days) * 24 * time.Hour})
@@ -163,14 +163,14 @@ func (s *Server) registerTokens() {
 		out.Body.Token, out.Body.Secret = viewToken(t), secret
 		return out, nil
 	})
-	huma.Register(s.api, protected(s.operation("delete-token", http.MethodDelete, "/me/tokens/{id}", "Revoke a token", reads)),
+	huma.Register(s.api, protected(s.operation("delete-token", "DELETE /me/tokens/{id}", "Revoke a token", reads)),
 		func(ctx context.Context, in *tokenInput) (*struct{}, error) {
 			return nil, s.worded(ctx, s.o.Accounts.DropToken(ctx, account.FromContext(ctx), in.ID))
 		})
 }
 
 func (s *Server) registerDevice() {
-	huma.Register(s.api, s.operation("begin-device", http.MethodPost, "/device", "Begin the login of a command line (RFC 8628)", signIns),
+	huma.Register(s.api, s.operation("begin-device", "POST /device", "Begin the login of a command line (RFC 8628)", signIns),
 		func(ctx context.Context, in *deviceInput) (*deviceOutput, error) {
 			d, err := s.o.Accounts.BeginDevice(ctx, in.Body.Scopes)
 			if err != nil {
@@ -183,7 +183,7 @@ func (s *Server) registerDevice() {
 			out.Body.ExpiresIn, out.Body.Interval = int(d.Lasts/time.Second), int(d.Interval/time.Second)
 			return out, nil
 		})
-	huma.Register(s.api, s.operation("device-token", http.MethodPost, "/device/token", "The token of a device login, once its user approved it", reads),
+	huma.Register(s.api, s.operation("device-token", "POST /device/token", "The token of a device login, once its user approved it", reads),
 		func(ctx context.Context, in *deviceTokenInput) (*deviceTokenOutput, error) {
 			secret, err := s.o.Accounts.DeviceToken(ctx, in.Body.DeviceCode)
 			if err != nil {

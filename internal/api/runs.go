@@ -90,8 +90,8 @@ type historyOutput struct {
 }
 
 func (s *Server) registerRuns() {
-	huma.Register(s.api, s.operation("list-runs", http.MethodGet, "/runs", "Find runs", reads), s.listRuns)
-	huma.Register(s.api, s.operation("get-run", http.MethodGet, "/runs/{id}", "One run as lists know it", reads),
+	huma.Register(s.api, s.operation("list-runs", "GET /runs", "Find runs", reads), s.listRuns)
+	huma.Register(s.api, s.operation("get-run", "GET /runs/{id}", "One run as lists know it", reads),
 		func(ctx context.Context, in *runInput) (*runOutput, error) {
 			r, tag, err := s.run(ctx, in)
 			if err != nil {
@@ -99,7 +99,7 @@ func (s *Server) registerRuns() {
 			}
 			return &runOutput{ETag: tag, Body: r.Entry.View(s.o.Base)}, nil
 		})
-	document := s.operation("get-document", http.MethodGet, "/runs/{id}/document", "A run's whole document, speedmatrix.run/1", reads)
+	document := s.operation("get-document", "GET /runs/{id}/document", "A run's whole document, speedmatrix.run/1", reads)
 	document.Responses = map[string]*huma.Response{"200": {Description: "run.json", Content: map[string]*huma.MediaType{"application/json": {}}}}
 	huma.Register(s.api, document, func(ctx context.Context, in *runInput) (*documentOutput, error) {
 		r, tag, err := s.run(ctx, in)
@@ -108,7 +108,7 @@ func (s *Server) registerRuns() {
 		}
 		return &documentOutput{ETag: tag, ContentType: "application/json", Body: r.Document}, nil
 	})
-	huma.Register(s.api, s.operation("get-checks", http.MethodGet, "/runs/{id}/checks", "What was checked of a run, and what was found", reads),
+	huma.Register(s.api, s.operation("get-checks", "GET /runs/{id}/checks", "What was checked of a run, and what was found", reads),
 		func(ctx context.Context, in *runInput) (*checksOutput, error) {
 			r, tag, err := s.run(ctx, in)
 			if err != nil {
@@ -117,7 +117,7 @@ func (s *Server) registerRuns() {
 			out := &checksOutput{ETag: tag}
 			return out, s.worded(ctx, json.Unmarshal(r.Checks, &out.Body))
 		})
-	huma.Register(s.api, s.operation("get-history", http.MethodGet, "/runs/{id}/history", "What happened to a run", reads),
+	huma.Register(s.api, s.operation("get-history", "GET /runs/{id}/history", "What happened to a run", reads),
 		func(ctx context.Context, in *runInput) (*historyOutput, error) {
 			if _, _, err := s.run(ctx, &runInput{ID: in.ID}); err != nil {
 				return nil, err

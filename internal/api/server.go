@@ -33,7 +33,7 @@ type Index interface {
 	Models() []catalog.Group
 	Hardware() []catalog.Group
 	Engines() []catalog.Group
-	Facets(q catalog.Query) catalog.Facets
+	Facets(q catalog.Query, since ...time.Time) catalog.Facets
 	// Sequence is that of the latest change it knows.
 	Sequence() int64
 }
@@ -46,7 +46,7 @@ type Runs interface {
 	Upload(ctx context.Context, by account.Visitor, id string) (catalog.Upload, error)
 	Append(ctx context.Context, by account.Visitor, id string, offset int64, body io.Reader) (catalog.Upload, error)
 	Finish(ctx context.Context, by account.Visitor, id string) (*ingest.Receipt, error)
-	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, wish ingest.Wish) (catalog.Entry, error)
 	Remove(ctx context.Context, by account.Visitor, id string) error
 	Claim(ctx context.Context, by account.Visitor, id, secret string) (catalog.Entry, error)
 }
@@ -110,8 +110,9 @@ Reading needs no token. Lists give at most 200 entries and a cursor; an ETag spa
 	`Every answer says in RateLimit (of RateLimit-Policy) what is left. Errors are problem+json with a code for programs ` +
 	`and a sentence for people.`
 
-// operation is what all operations share.
-func (s *Server) operation(id, method, path, summary string, k kind) huma.Operation {
+// operation is what all operations share; its route is such as "GET /runs".
+func (s *Server) operation(id, route, summary string, k kind) huma.Operation {
+	method, path, _ := strings.Cut(route, " ")
 	return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Middlewares: s.limited(k), Tags: []string{strings.Split(strings.TrimPrefix(path, "/"), "/")[0]}}
 }
 

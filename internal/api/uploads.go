@@ -82,7 +82,7 @@ func (s *Server) streamed(op huma.Operation, contentType string) huma.Operation 
 
 func (s *Server) registerUploads() {
 	const gzip, piece = "application/gzip", "application/octet-stream"
-	check := s.streamed(s.operation("check-run", http.MethodPost, "/runs:check", "Dry run of an upload: all checks, nothing stored", checks), gzip)
+	check := s.streamed(s.operation("check-run", "POST /runs:check", "Dry run of an upload: all checks, nothing stored", checks), gzip)
 	huma.Register(s.api, check, func(ctx context.Context, in *struct{ Archive }) (*receiptOutput, error) {
 		receipt, err := s.o.Runs.Check(ctx, account.FromContext(ctx), in.body)
 		if err != nil {
@@ -90,13 +90,13 @@ func (s *Server) registerUploads() {
 		}
 		return &receiptOutput{Body: *receipt}, nil
 	})
-	upload := s.streamed(s.operation("upload-run", http.MethodPost, "/runs", "Upload a run directory as tar.gz; it is a draft until it is published", uploads), gzip)
+	upload := s.streamed(s.operation("upload-run", "POST /runs", "Upload a run directory as tar.gz; it is a draft until it is published", uploads), gzip)
 	upload.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, upload, func(ctx context.Context, in *struct{ Archive }) (*receiptOutput, error) {
 		receipt, err := s.o.Runs.Receive(ctx, account.FromContext(ctx), in.body)
 		return s.received(ctx, receipt, err)
 	})
-	begin := protected(s.operation("begin-upload", http.MethodPost, "/uploads", "Begin an upload that can be resumed", uploads))
+	begin := protected(s.operation("begin-upload", "POST /uploads", "Begin an upload that can be resumed", uploads))
 	begin.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, begin, func(ctx context.Context, in *beginInput) (*uploadOutput, error) {
 		u, err := s.o.Runs.Begin(ctx, account.FromContext(ctx), in.Body.Size, in.Body.SHA256)
@@ -105,7 +105,7 @@ func (s *Server) registerUploads() {
 		}
 		return uploadAnswer(u), nil
 	})
-	huma.Register(s.api, protected(s.operation("get-upload", http.MethodGet, "/uploads/{id}", "How much of an upload is here", reads)),
+	huma.Register(s.api, protected(s.operation("get-upload", "GET /uploads/{id}", "How much of an upload is here", reads)),
 		func(ctx context.Context, in *UploadName) (*uploadOutput, error) {
 			u, err := s.o.Runs.Upload(ctx, account.FromContext(ctx), in.ID)
 			if err != nil {
@@ -113,7 +113,7 @@ func (s *Server) registerUploads() {
 			}
 			return uploadAnswer(u), nil
 		})
-	more := s.streamed(s.operation("append-upload", http.MethodPatch, "/uploads/{id}", "The next piece of an upload", reads), piece)
+	more := s.streamed(s.operation("append-upload", "PATCH /uploads/{id}", "The next piece of an upload", reads), piece)
 	huma.Register(s.api, more, func(ctx context.Context, in *appendInput) (*uploadOutput, error) {
 		u, err := s.o.Runs.Append(ctx, account.FromContext(ctx), in.ID, in.Offset, in.body)
 		if err != nil {
@@ -121,7 +121,7 @@ func (s *Server) registerUploads() {
 		}
 		return uploadAnswer(u), nil
 	})
-	finish := protected(s.operation("finish-upload", http.MethodPost, "/uploads/{id}/finish", "Make a run of an upload that is whole; twice gives the same run", uploads))
+	finish := protected(s.operation("finish-upload", "POST /uploads/{id}/finish", "Make a run of an upload that is whole; twice gives the same run", uploads))
 	finish.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, finish, func(ctx context.Context, in *UploadName) (*receiptOutput, error) {
 		receipt, err := s.o.Runs.Finish(ctx, account.FromContext(ctx), in.ID)

@@ -1,6 +1,9 @@
 package chart
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // TrendPoint is a number at one step of a sequence, such as a version.
 type TrendPoint struct {
@@ -58,12 +61,12 @@ func (t Trend) Draw(s Size) Drawing {
 const crowdedTrend = 100
 
 func (t Trend) points(c *canvas, s Size, x, y scale) {
-	path := ""
+	var path strings.Builder
 	for i, p := range t.Points {
-		path += []string{"M", "L"}[min(i, 1)] + pair(point{x.at(float64(i)), y.at(p.Value)})
+		path.WriteString([]string{"M", "L"}[min(i, 1)] + pair(point{x.at(float64(i)), y.at(p.Value)}))
 	}
 	if len(t.Points) > 1 {
-		c.b.WriteString(`<path class="ln" stroke="var(--accent)" d="` + path + `"/>`)
+		c.b.WriteString(`<path class="ln" stroke="var(--accent)" d="` + path.String() + `"/>`)
 	}
 	bottom := float64(s.Height - trendBottom)
 	apart := (x.to - x.from) / max(1, x.hi)

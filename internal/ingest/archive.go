@@ -76,16 +76,16 @@ func Pack(w io.Writer, dir fs.FS, replace map[string][]byte) error {
 	return errors.Join(out.Close(), zip.Close())
 }
 
-func refuse(status int, code, title, detail, pointer string) *Problem {
-	return &Problem{Code: code, Status: status, Title: title, Detail: detail, Pointer: pointer}
+func refuse(status int, code, title, detail string) *Problem {
+	return &Problem{Code: code, Status: status, Title: title, Detail: detail}
 }
 
 func tooLarge(code, what string, limit int64, pointer string) *Problem {
-	return refuse(http.StatusRequestEntityTooLarge, code, "The upload is too large", fmt.Sprintf("%s may have %d bytes at most.", what, limit), pointer)
+	return &Problem{Code: code, Status: http.StatusRequestEntityTooLarge, Title: "The upload is too large", Detail: fmt.Sprintf("%s may have %d bytes at most.", what, limit), Pointer: pointer}
 }
 
 func bad(code, title, detail, pointer string) *Problem {
-	return refuse(http.StatusUnprocessableEntity, code, title, detail, pointer)
+	return &Problem{Code: code, Status: http.StatusUnprocessableEntity, Title: title, Detail: detail, Pointer: pointer}
 }
 
 // counted reads at most limit bytes and then says that there are too many.
@@ -173,9 +173,9 @@ func (u *unpacker) unreadable(err error) error {
 	case u.source.ctx.Err() != nil:
 		return u.source.ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "too-slow", "The upload stood still", "Send it again; an upload in pieces goes on where it stopped.", "")
+		return refuse(http.StatusRequestTimeout, "too-slow", "The upload stood still", "Send it again; an upload in pieces goes on where it stopped.")
 	}
-	return refuse(http.StatusBadRequest, "not-an-archive", "The upload is no whole archive", "It is a tar.gz of a run directory, as `speedmatrix submit` packs it ("+plain(err)+").", "")
+	return refuse(http.StatusBadRequest, "not-an-archive", "The upload is no whole archive", "It is a tar.gz of a run directory, as `speedmatrix submit` packs it ("+plain(err)+").")
 }
 
 // plain is an error's text within bounds.
@@ -241,7 +241,7 @@ func (u *unpacker) write(name string, size int64, in io.Reader) error {
 		return err
 	}
 	if n != size {
-		return refuse(http.StatusBadRequest, "not-an-archive", "The upload is no whole archive", "A file in it is shorter than it says.", name)
+		return &Problem{Code: "not-an-archive", Status: http.StatusBadRequest, Title: "The upload is no whole archive", Detail: "A file in it is shorter than it says.", Pointer: name}
 	}
 	u.files = append(u.files, catalog.Blob{Name: name, Hash: hex.EncodeToString(sum.Sum(nil)), Size: n})
 	return nil

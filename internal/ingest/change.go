@@ -69,8 +69,15 @@ func changes(from, to catalog.Visibility) (account.Action, string, bool) {
 	return "", "", false
 }
 
+// Wish is what shall become of a run, and the sentence on it that its history keeps.
+type Wish struct {
+	Visibility catalog.Visibility
+	Why        string
+}
+
 // SetVisibility publishes, unlists, withdraws or restores a run.
-func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error) {
+func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id string, w Wish) (catalog.Entry, error) {
+	to := w.Visibility
 	r, err := s.own(ctx, by, id, account.Publish)
 	if err != nil {
 		return catalog.Entry{}, err
@@ -80,12 +87,12 @@ func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id stri
 	}
 	need, what, ok := changes(r.Entry.Visibility, to)
 	if !ok {
-		return r.Entry, refuse(http.StatusConflict, "no-way", "A run that is "+string(r.Entry.Visibility)+" cannot become "+printable(string(to)), "A draft is published or unlisted; what is published is unlisted or withdrawn.", "")
+		return r.Entry, refuse(http.StatusConflict, "no-way", "A run that is "+string(r.Entry.Visibility)+" cannot become "+printable(string(to)), "A draft is published or unlisted; what is published is unlisted or withdrawn.")
 	}
 	if err := s.o.Rules.May(by, need, r.Entry.Owner); err != nil {
 		return r.Entry, err
 	}
-	why = strings.TrimSpace(printable(why))
+	why := strings.TrimSpace(printable(w.Why))
 	if to == catalog.Withdrawn && why == "" {
 		return r.Entry, bad("no-reason", "A run is not withdrawn without a reason", "Its address stays and says why: give a sentence.", "")
 	}
@@ -180,7 +187,7 @@ func (s *Service) Decide(ctx context.Context, by account.Visitor, id string, cho
 	if choice == NoSpeed {
 		why = "numbers of doubtful cells taken back by the uploader"
 	}
-	return s.revise(ctx, by, r, run, keys, why)
+	return s.revise(ctx, by, r, edit{run: run, corrected: keys, why: why})
 }
 
 // correct changes the doubtful cells of a run.
@@ -199,8 +206,16 @@ func correct(run *speedmatrix.Run, keys []string, choice string) {
 	}
 }
 
+// edit is what a next version of a run says: the cells whose label was corrected, and why.
+type edit struct {
+	run       *speedmatrix.Run
+	corrected []string
+	why       string
+}
+
 // revise keeps a next version of a run whose raw rows stay what they are.
-func (s *Service) revise(ctx context.Context, by account.Visitor, r catalog.Record, run *speedmatrix.Run, corrected []string, why string) (catalog.Entry, error) {
+func (s *Service) revise(ctx context.Context, by account.Visitor, r catalog.Record, change edit) (catalog.Entry, error) {
+	run := change.run
 	var document bytes.Buffer
 	if err := runfile.Encode(&document, run); err != nil {
 		return r.Entry, err
@@ -209,7 +224,7 @@ func (s *Service) revise(ctx context.Context, by account.Visitor, r catalog.Reco
 	e := describe(run, document.Bytes())
 	e.ID, e.Version, e.EventsHash, e.Visibility, e.Owner, e.OwnerName = was.ID, was.Version+1, was.EventsHash, was.Visibility, was.Owner, was.OwnerName
 	e.ReceivedAt, e.PublishedAt = was.ReceivedAt, was.PublishedAt
-	report := trust.Evaluate(trust.Input{Run: run, Entry: &e, Neighbours: s.o.Index.Neighbours(&e), Corrected: corrected})
+	report := trust.Evaluate(trust.Input{Run: run, Entry: &e, Neighbours: s.o.Index.Neighbours(&e), Corrected: change.corrected})
 	e.Level, e.Reproductions = report.Level, len(report.Reproducers)
 	checks, err := json.Marshal(report)
 	if err != nil {
@@ -225,8 +240,8 @@ func (s *Service) revise(ctx context.Context, by account.Visitor, r catalog.Reco
 	if err := s.o.Blobs.Put(ctx, hash, int64(document.Len()), bytes.NewReader(document.Bytes())); err != nil {
 		return r.Entry, err
 	}
-	next := catalog.Record{Entry: e, Document: document.Bytes(), Checks: checks, Blobs: blobs, Why: why}
-	kept, err := s.o.Store.Put(ctx, next, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "edited", Why: why})
+	next := catalog.Record{Entry: e, Document: document.Bytes(), Checks: checks, Blobs: blobs, Why: change.why}
+	kept, err := s.o.Store.Put(ctx, next, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "edited", Why: change.why})
 	if err != nil {
 		return r.Entry, err
 	}
@@ -242,7 +257,7 @@ func (s *Service) Remove(ctx context.Context, by account.Visitor, id string) err
 	}
 	if r.Entry.Visibility != catalog.Draft {
 		if err := s.o.Rules.May(by, account.Erase, r.Entry.Owner); err != nil {
-			return refuse(http.StatusConflict, "published", "What was published is not deleted", "Withdraw it: its address stays and says why. A moderator can erase it.", "")
+			return refuse(http.StatusConflict, "published", "What was published is not deleted", "Withdraw it: its address stays and says why. A moderator can erase it.")
 		}
 	}
 	return s.erase(ctx, r)
@@ -302,7 +317,7 @@ func (s *Service) Claim(ctx context.Context, by account.Visitor, id, secret stri
 	}
 	sum := sha256.Sum256([]byte(secret))
 	if subtle.ConstantTimeCompare([]byte(claimPrefix+hex.EncodeToString(sum[:])), []byte(r.Entry.Owner)) != 1 {
-		return catalog.Entry{}, refuse(http.StatusForbidden, "claim", "This is not the secret of that run", "It stands in the receipt of the upload.", "")
+		return catalog.Entry{}, refuse(http.StatusForbidden, "claim", "This is not the secret of that run", "It stands in the receipt of the upload.")
 	}
 	r.Entry.Owner, r.Entry.OwnerName, r.Entry.Visibility = by.Account.ID, by.Account.Name, catalog.Draft
 	e, err := s.o.Store.Set(ctx, r, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "claimed"})

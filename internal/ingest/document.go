@@ -169,17 +169,36 @@ func bounds(run *speedmatrix.Run, limits Limits, now time.Time) error {
 	if !slices.Contains([]speedmatrix.Origin{speedmatrix.OriginMeasured, speedmatrix.OriginPredicted, speedmatrix.OriginImported}, run.Origin) {
 		return bad("origin", "run.json does not say where its numbers come from", "The origin is measured, predicted or imported.", at("/origin"))
 	}
-	if err := moment(run.StartedAt, "/started_at", now); err != nil {
+	if err := times(run, now); err != nil {
 		return err
 	}
-	if run.FinishedAt != nil {
-		if err := moment(*run.FinishedAt, "/finished_at", now); err != nil {
+	if err := facts(run); err != nil {
+		return err
+	}
+	return cells(run, now)
+}
+
+func times(run *speedmatrix.Run, now time.Time) error {
+	// Another tool may not have said when it measured.
+	if run.Origin != speedmatrix.OriginImported || !run.StartedAt.IsZero() {
+		if err := moment(run.StartedAt, "/started_at", now); err != nil {
 			return err
 		}
-		if run.FinishedAt.Before(run.StartedAt) {
-			return bad("time-order", "The run ended before it began", "Look at the clock of the machine.", at("/finished_at"))
-		}
 	}
+	if run.FinishedAt == nil {
+		return nil
+	}
+	if err := moment(*run.FinishedAt, "/finished_at", now); err != nil {
+		return err
+	}
+	if run.FinishedAt.Before(run.StartedAt) {
+		return bad("time-order", "The run ended before it began", "Look at the clock of the machine.", at("/finished_at"))
+	}
+	return nil
+}
+
+// facts holds what stands in lists, and the form of what is known of the set-up.
+func facts(run *speedmatrix.Run) error {
 	for _, name := range []struct{ pointer, text string }{{"/id", run.ID}, {"/method/name", run.Method.Name}} {
 		if err := readable(name.pointer, name.text); err != nil {
 			return err
@@ -190,6 +209,11 @@ func bounds(run *speedmatrix.Run, limits Limits, now time.Time) error {
 		facts speedmatrix.Facts
 	}{{"model", run.Model}, {"hardware", run.Hardware}, {"engine", run.Engine}} {
 		for key, fact := range group.facts {
+			switch fact.Value.(type) {
+			case string, float64, bool, nil:
+			default:
+				return bad("fact", "A fact in run.json is a structure", "It is a text, a number, true or false.", at("/"+group.name+"/"+key))
+			}
 			text, _ := fact.Value.(string)
 			if !shownInLists(key) {
 				continue
@@ -199,7 +223,7 @@ func bounds(run *speedmatrix.Run, limits Limits, now time.Time) error {
 			}
 		}
 	}
-	return cells(run, now)
+	return nil
 }
 
 func moment(t time.Time, pointer string, now time.Time) error {
@@ -232,30 +256,40 @@ func cells(run *speedmatrix.Run, now time.Time) error {
 	seen := map[string]bool{}
 	for i := range run.Cells {
 		c, pointer := &run.Cells[i], "/cells/"+strconv.Itoa(i)
-		switch {
-		case !slices.Contains(speedmatrix.Statuses(), c.Status):
-			return bad("status", "A cell has a status that there is not", "The statuses are those of docs/method.md.", at(pointer+"/status"))
-		case c.Phase != speedmatrix.PhasePrefill && c.Phase != speedmatrix.PhaseDecode:
-			return bad("phase", "A cell has a phase that there is not", "It is prefill or decode.", at(pointer+"/phase"))
-		case c.Concurrency < 1 || c.Concurrency > mostConcurrency:
-			return bad("concurrency", "A cell has a number of requests that cannot be", fmt.Sprintf("It is from 1 to %d.", mostConcurrency), at(pointer+"/concurrency"))
-		case c.Context < 0 || c.Context > 100*mostTokens:
-			return bad("context", "A cell has a context that cannot be", "It is a number of tokens.", at(pointer+"/context"))
-		case len(c.ContextLabel) == 0 || len(c.ContextLabel) > 16:
-			return bad("label", "A cell has no label, or a long one", "It is such as 16K.", at(pointer+"/context_label"))
-		case seen[c.Key()]:
-			return bad("cell-twice", "A cell stands twice", "Each planned cell stands once; repeats have a place of their own.", at(pointer))
-		case c.WindowStartedAt != nil && moment(*c.WindowStartedAt, pointer+"/window_started_at", now) != nil:
-			return moment(*c.WindowStartedAt, pointer+"/window_started_at", now)
-		case c.Interval95 != nil && c.Interval95.High < c.Interval95.Low:
-			return bad("interval", "A cell's interval is upside down", "low is not above high.", at(pointer+"/interval_95"))
-		}
-		if err := readable(pointer+"/context_label", c.ContextLabel); err != nil {
+		if err := place(c, pointer); err != nil {
 			return err
 		}
+		if seen[c.Key()] {
+			return bad("cell-twice", "A cell stands twice", "Each planned cell stands once; repeats have a place of their own.", at(pointer))
+		}
 		seen[c.Key()] = true
+		if c.WindowStartedAt != nil {
+			if err := moment(*c.WindowStartedAt, pointer+"/window_started_at", now); err != nil {
+				return err
+			}
+		}
+		if c.Interval95 != nil && c.Interval95.High < c.Interval95.Low {
+			return bad("interval", "A cell's interval is upside down", "low is not above high.", at(pointer+"/interval_95"))
+		}
 	}
 	return nil
+}
+
+// place holds where a cell stands in the matrix, and what it is called.
+func place(c *speedmatrix.Cell, pointer string) error {
+	switch {
+	case !slices.Contains(speedmatrix.Statuses(), c.Status):
+		return bad("status", "A cell has a status that there is not", "The statuses are those of docs/method.md.", at(pointer+"/status"))
+	case c.Phase != speedmatrix.PhasePrefill && c.Phase != speedmatrix.PhaseDecode:
+		return bad("phase", "A cell has a phase that there is not", "It is prefill or decode.", at(pointer+"/phase"))
+	case c.Concurrency < 1 || c.Concurrency > mostConcurrency:
+		return bad("concurrency", "A cell has a number of requests that cannot be", fmt.Sprintf("It is from 1 to %d.", mostConcurrency), at(pointer+"/concurrency"))
+	case c.Context < 0 || c.Context > 100*mostTokens:
+		return bad("context", "A cell has a context that cannot be", "It is a number of tokens.", at(pointer+"/context"))
+	case c.ContextLabel == "" || len(c.ContextLabel) > 16:
+		return bad("label", "A cell has no label, or a long one", "It is such as 16K.", at(pointer+"/context_label"))
+	}
+	return readable(pointer+"/context_label", c.ContextLabel)
 }
 
 // secrets refuses what must not be published: the client takes it out, so that what is left came another way.

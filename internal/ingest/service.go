@@ -89,7 +89,7 @@ func (s *Service) seat(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-timer.C:
-		return nil, refuse(http.StatusServiceUnavailable, "busy", "Too many uploads at once", "Come again in a few seconds.", "")
+		return nil, refuse(http.StatusServiceUnavailable, "busy", "Too many uploads at once", "Come again in a few seconds.")
 	}
 }
 

@@ -110,7 +110,7 @@ func (s *Service) Upload(ctx context.Context, by account.Visitor, id string) (ca
 func (s *Service) Append(ctx context.Context, by account.Visitor, id string, offset int64, body io.Reader) (catalog.Upload, error) {
 	release, ok := s.busy.take(id)
 	if !ok {
-		return catalog.Upload{}, refuse(http.StatusConflict, "upload-busy", "Another piece of this upload is on its way", "Wait for its end, then ask how much is here.", "")
+		return catalog.Upload{}, refuse(http.StatusConflict, "upload-busy", "Another piece of this upload is on its way", "Wait for its end, then ask how much is here.")
 	}
 	defer release()
 	u, err := s.Upload(ctx, by, id)
@@ -118,7 +118,7 @@ func (s *Service) Append(ctx context.Context, by account.Visitor, id string, off
 		return u, err
 	}
 	if offset != u.Received || u.Run != "" {
-		return u, refuse(http.StatusConflict, "offset", "The piece begins at the wrong place", fmt.Sprintf("%d bytes are here: go on there.", u.Received), "")
+		return u, refuse(http.StatusConflict, "offset", "The piece begins at the wrong place", fmt.Sprintf("%d bytes are here: go on there.", u.Received))
 	}
 	file, err := os.OpenFile(s.pieces(id), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Service) Append(ctx context.Context, by account.Visitor, id string, off
 	}
 	n, err := io.Copy(file, io.LimitReader(&counted{ctx: ctx, r: body, limit: s.o.Limits.Archive}, u.Size-u.Received+1))
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return s.grown(u), refuse(http.StatusBadRequest, "piece-broken", "A piece of the upload broke off", "Ask how much is here and go on there.", "")
+		return s.grown(u), refuse(http.StatusBadRequest, "piece-broken", "A piece of the upload broke off", "Ask how much is here and go on there.")
 	}
 	if u.Received+n > u.Size {
 		return u, errors.Join(tooLarge("more-than-promised", "This upload", u.Size, ""), os.Remove(s.pieces(id)))
@@ -138,7 +138,7 @@ func (s *Service) Append(ctx context.Context, by account.Visitor, id string, off
 func (s *Service) Finish(ctx context.Context, by account.Visitor, id string) (*Receipt, error) {
 	release, ok := s.busy.take(id)
 	if !ok {
-		return nil, refuse(http.StatusConflict, "upload-busy", "Another piece of this upload is on its way", "Wait for its end, then ask how much is here.", "")
+		return nil, refuse(http.StatusConflict, "upload-busy", "Another piece of this upload is on its way", "Wait for its end, then ask how much is here.")
 	}
 	defer release()
 	u, err := s.Upload(ctx, by, id)
@@ -149,7 +149,7 @@ func (s *Service) Finish(ctx context.Context, by account.Visitor, id string) (*R
 		return s.receiptOf(ctx, u.Run)
 	}
 	if u.Received != u.Size {
-		return nil, refuse(http.StatusConflict, "not-whole", "The upload is not whole yet", fmt.Sprintf("%d of %d bytes are here.", u.Received, u.Size), "")
+		return nil, refuse(http.StatusConflict, "not-whole", "The upload is not whole yet", fmt.Sprintf("%d of %d bytes are here.", u.Received, u.Size))
 	}
 	leave, err := s.seat(ctx)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -154,5 +153,3 @@ func eval[T any](p *tab, script string) T {
 	}
 	return v
 }
-
-var _ = os.ReadFile

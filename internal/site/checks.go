@@ -1,7 +1,9 @@
 package site
 
 import (
+	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"speedmatrix/internal/account"
@@ -14,7 +16,7 @@ type checksView struct {
 	ID, Title, Page, Standing, Origin, OriginWord string
 	Provenance                                    []string
 	Ladder                                        []rung
-	ToReach                                       string
+	ToReach                                       template.HTML
 	Doubts                                        []doubtView
 	Reproducers                                   []nearView
 }
@@ -32,7 +34,7 @@ func (p *pages) checks(w http.ResponseWriter, r *http.Request) error {
 	}
 	e, found := &rec.Entry, checksOf(&rec)
 	v := checksView{ID: e.ID, Title: clip(e.Title(), 200), Page: "/runs/" + e.ID, Standing: standing(found), Origin: e.Origin, OriginWord: originWord(e),
-		Provenance: originSays(e), Ladder: ladder(found, "/runs/"+e.ID), ToReach: found.ToReach, Doubts: doubts(found, "/runs/"+e.ID)}
+		Provenance: originSays(e), Ladder: ladder(found, "/runs/"+e.ID), ToReach: withCommands(found.ToReach), Doubts: doubts(found, "/runs/"+e.ID)}
 	for _, id := range found.Reproducers {
 		if other, ok := p.Index.Get(id); ok && other.Visibility.Listed() {
 			v.Reproducers = append(v.Reproducers, nearView{ID: id, Title: clip(joined(", ", other.Title(), other.OwnerName, date(other.MeasuredAt)), 200)})
@@ -44,7 +46,7 @@ func (p *pages) checks(w http.ResponseWriter, r *http.Request) error {
 
 func doubts(found *trust.Report, page string) (list []doubtView) {
 	for _, d := range found.Doubts {
-		list = append(list, doubtView{Key: d.Cell, Name: cellName(d.Cell), Link: page + "#" + d.Cell, Why: d.Why})
+		list = append(list, doubtView{Key: d.Cell, Name: cellName(clip(d.Cell, 80)), Link: page + "#" + url.PathEscape(d.Cell), Why: clip(d.Why, 600)})
 	}
 	return list
 }

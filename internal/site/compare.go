@@ -133,12 +133,13 @@ func refusedComparison(err error, a asked, entries [][]*catalog.Entry) error {
 		}
 	}
 	v.Settings = slices.Compact(v.Settings)
-	q := "/compare?" + a.query
+	var q strings.Builder
+	q.WriteString("/compare?" + a.query)
 	for _, s := range v.Settings {
-		q += "&allow=" + url.QueryEscape(s)
+		q.WriteString("&allow=" + url.QueryEscape(s))
 	}
-	if v.Link = q; len(v.Settings) == 0 {
-		v.Link = q + "&allow=method"
+	if v.Link = q.String(); len(v.Settings) == 0 {
+		v.Link = q.String() + "&allow=method"
 	}
 	var partErr error
 	if f.Extra, partErr = part("refusal", v); partErr != nil {
@@ -194,9 +195,10 @@ func (p *pages) comparisonFrame(r *http.Request, c *report.Comparison, entries [
 	if err != nil {
 		return nil, err
 	}
-	query := a.query
+	var query strings.Builder
+	query.WriteString(a.query)
 	for _, name := range a.allow {
-		query += "&allow=" + url.QueryEscape(name)
+		query.WriteString("&allow=" + url.QueryEscape(name))
 	}
 	var sides []comparedSide
 	for i, side := range entries {
@@ -213,9 +215,9 @@ func (p *pages) comparisonFrame(r *http.Request, c *report.Comparison, entries [
 		name string
 		data any
 	}{
-		{&frame.Head, "compare-head", headView{Title: c.Title, Site: p.Name, Description: c.Description(), Absolute: p.Base + "/compare?" + query, CSS: files.compare.path}},
+		{&frame.Head, "compare-head", headView{Title: c.Title, Site: p.Name, Description: c.Description(), Absolute: p.Base + "/compare?" + query.String(), CSS: files.compare.path}},
 		{&frame.Top, "top", view}, {&frame.Footer, "foot", view},
-		{&frame.Below, "compare-below", map[string]any{"Sides": sides, "Query": template.URL(query)}},
+		{&frame.Below, "compare-below", map[string]any{"Sides": sides, "Query": template.URL(query.String())}},
 	} {
 		if *x.to, err = part(x.name, x.data); err != nil {
 			return nil, err

@@ -107,8 +107,17 @@ type detailRow struct {
 	Users, Prefill, Trust, Date, Count string
 }
 
+// subject is what a detail page is asked about: a kind's key, the form of the answer ("" is the page), and the cell of its
+// trends, nil for the usual one.
+type subject struct {
+	kind
+	key, form string
+	at        *place
+}
+
 // newDetail makes the page of a kind from all its listed runs, of which some are comparable.
-func newDetail(k kind, key string, all, comparable []*catalog.Entry, asked *place) *detailView {
+func newDetail(of subject, all, comparable []*catalog.Entry) *detailView {
+	k, key := of.kind, of.key
 	v := &detailView{Kind: k, Key: key, N: len(all), All: "/runs?" + k.field + "=" + url.QueryEscape(key) + "&all=1"}
 	v.Name, v.Self = clip(k.name(all[0]), 200), "/"+k.Path+"/"+url.PathEscape(key)
 	v.AllSay = "all " + plural(len(all), "run", "runs")
@@ -143,7 +152,7 @@ func newDetail(k kind, key string, all, comparable []*catalog.Entry, asked *plac
 		}
 		return k.head(e), joined(" ", e.Engine, e.EngineVersion)
 	})
-	v.Trends = trendsOf(k, comparable, asked)
+	v.Trends = trendsOf(k, comparable, of.at)
 	return v
 }
 

@@ -165,7 +165,7 @@ func TestADetailPageShowsTheNewestComparableRunOfEach(t *testing.T) {
 			comparable = append(comparable, &e)
 		}
 	}
-	v := newDetail(kinds[1], "h100-80gb", all, comparable, nil)
+	v := newDetail(subject{kind: kinds[1], key: "h100-80gb"}, all, comparable)
 	seen := map[string]bool{}
 	for i, r := range v.Rows {
 		name := r.Entry.ModelKey + r.Entry.Engine

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/runfile"
@@ -20,20 +20,19 @@ import (
 
 // detail serves the page about a model, a machine or an engine, or its numbers: /hardware/KEY, KEY.json, KEY.csv, KEY.atom.
 func (p *pages) detail(w http.ResponseWriter, r *http.Request, k kind) error {
-	key := r.PathValue("key")
-	form := ""
+	of := subject{kind: k, key: r.PathValue("key"), at: cellAsked(r)}
 	for _, ext := range []string{".json", ".csv", ".atom"} {
-		if rest, ok := strings.CutSuffix(key, ext); ok {
-			key, form = rest, ext
+		if rest, ok := strings.CutSuffix(of.key, ext); ok {
+			of.key, of.form = rest, ext
 		}
 	}
-	at := cellAsked(r)
-	tag := p.tag(r, k.Path, key, form, at, p.Index.Sequence())
-	parts, err := p.cache.get(fmt.Sprintf("%s %q %s %v %d", k.Path, key, form, at, p.Index.Sequence()), func() ([][]byte, error) { return p.detailBytes(r, k, key, form, at) })
+	name := fmt.Sprintf("%s %q %s %v %d", k.Path, of.key, of.form, of.at, p.Index.Sequence())
+	tag := p.tag(r, name)
+	parts, err := p.cache.get(name, func() ([][]byte, error) { return p.detailBytes(context.WithoutCancel(r.Context()), of) })
 	if err != nil || fresh(w, r, tag) {
 		return err
 	}
-	switch form {
+	switch of.form {
 	case ".json":
 		return send(w, "application/json", parts[0])
 	case ".csv":
@@ -42,7 +41,7 @@ func (p *pages) detail(w http.ResponseWriter, r *http.Request, k kind) error {
 		return send(w, "application/atom+xml; charset=utf-8", parts[0])
 	}
 	p.show(w, r, view{title: string(parts[1]), current: "/" + k.Path, name: "content", data: template.HTML(parts[0]),
-		head: template.HTML(`<link rel="alternate" type="application/atom+xml" href="/` + k.Path + "/" + template.HTMLEscapeString(url.PathEscape(key)) + `.atom">`)})
+		head: template.HTML(`<link rel="alternate" type="application/atom+xml" href="/` + k.Path + "/" + template.HTMLEscapeString(url.PathEscape(of.key)) + `.atom">`)})
 	return nil
 }
 
@@ -61,15 +60,16 @@ func cellAsked(r *http.Request) *place {
 }
 
 // detailBytes makes the page or a file of it; its second part is the page's title.
-func (p *pages) detailBytes(r *http.Request, k kind, key, form string, at *place) ([][]byte, error) {
-	all, comparable, err := p.runsOf(k, key)
+func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
+	k := of.kind
+	all, comparable, err := p.runsOf(k, of.key)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, nothing(strings.ToLower(k.One))
 	}
-	v := newDetail(k, key, all, comparable, at)
+	v := newDetail(of, all, comparable)
 	newest := all[0]
 	for _, e := range all {
 		if newer(e, newest) {
@@ -77,7 +77,7 @@ func (p *pages) detailBytes(r *http.Request, k kind, key, form string, at *place
 		}
 	}
 	var out bytes.Buffer
-	switch form {
+	switch of.form {
 	case ".json":
 		err = v.json(&out, p.Base)
 	case ".csv":
@@ -85,7 +85,7 @@ func (p *pages) detailBytes(r *http.Request, k kind, key, form string, at *place
 	case ".atom":
 		err = v.atom(&out, p.Base, all)
 	default:
-		rec, err := p.Store.Get(r.Context(), newest.ID, 0)
+		rec, err := p.Store.Get(ctx, newest.ID, 0)
 		if err != nil {
 			return nil, err
 		}

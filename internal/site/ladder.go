@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"speedmatrix/internal/catalog"
@@ -66,7 +67,7 @@ func ladder(r *trust.Report, page string) []rung {
 			if c.Level != l.level {
 				continue
 			}
-			v := checkView{Outcome: string(c.Outcome), What: c.What, Detail: c.Detail}
+			v := checkView{Outcome: string(c.Outcome), What: clip(c.What, 200), Detail: clip(c.Detail, 600)}
 			switch c.Outcome {
 			case trust.Found:
 				v.Class = "wn"
@@ -76,13 +77,13 @@ func ladder(r *trust.Report, page string) []rung {
 				ahead = true
 			}
 			if why == "" && (c.Bars || c.Outcome == trust.Unknown) {
-				why = c.Detail
+				why = v.Detail
 			}
 			if c.Bars {
-				why = c.Detail
+				why = v.Detail
 			}
 			for _, key := range c.Cells {
-				v.Cells = append(v.Cells, cellLink{cellName(key), page + "#" + key})
+				v.Cells = append(v.Cells, cellLink{cellName(clip(key, 80)), page + "#" + url.PathEscape(key)})
 			}
 			g.Checks = append(g.Checks, v)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
+	"speedmatrix/internal/ingest"
 )
 
 // moderateView is the page of moderators.
@@ -138,7 +139,7 @@ func (p *pages) moderateRun(w http.ResponseWriter, r *http.Request) error {
 	if to == removed {
 		err = p.Runs.Remove(r.Context(), visitor, id)
 	} else {
-		_, err = p.Runs.SetVisibility(r.Context(), visitor, id, catalog.Visibility(to), why)
+		_, err = p.Runs.SetVisibility(r.Context(), visitor, id, ingest.Wish{Visibility: catalog.Visibility(to), Why: why})
 	}
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ type Index interface {
 // Runs is how a run enters the site and changes there. Refusals are *ingest.Problem.
 type Runs interface {
 	Receive(ctx context.Context, by account.Visitor, body io.Reader) (*ingest.Receipt, error)
-	SetVisibility(ctx context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error)
+	SetVisibility(ctx context.Context, by account.Visitor, id string, to ingest.Wish) (catalog.Entry, error)
 	// Decide says what becomes of the cells of a run that cannot be true as they are written.
 	Decide(ctx context.Context, by account.Visitor, id string, choice string) (catalog.Entry, error)
 	Remove(ctx context.Context, by account.Visitor, id string) error

@@ -18,8 +18,8 @@ type visit struct {
 func fullWorld(t testing.TB) (*world, map[string]visit) {
 	w := newWorld(t)
 	agents := w.put(seed(t, agentsSeed), bob, nil)
-	qwen := w.put(seed(t, qwenSeed), ann, qwenChecks)
-	draft := w.put(seed(t, qwenSeed), ann, func(rec *catalog.Record) { qwenChecks(rec); rec.Entry.Visibility = catalog.Draft })
+	qwen := w.put(seed(t, qwenSeed), ann, nil)
+	draft := w.put(seed(t, qwenSeed), ann, func(rec *catalog.Record) { rec.Entry.Visibility = catalog.Draft })
 	gone := w.put(seed(t, agentsSeed), bob, nil)
 	anonymous := w.put(seed(t, agentsSeed), nobodyAtAll, func(rec *catalog.Record) { rec.Entry.Visibility = catalog.Quarantined })
 	w.invented(600)

@@ -8,7 +8,6 @@ import (
 
 	"speedmatrix/internal/redact"
 	"speedmatrix/internal/report"
-	"speedmatrix/internal/unit"
 )
 
 // redactionView is what was taken out of a document before it was sent.
@@ -92,6 +91,3 @@ func walkTexts(at string, value any, each func(pointer, text string)) {
 		each(at, v)
 	}
 }
-
-// sizeText is a number of bytes for people.
-func sizeText(n int64) string { return unit.Bytes(n) }

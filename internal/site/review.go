@@ -106,7 +106,7 @@ type reviewView struct {
 	Provenance                                       []string
 	noticeView
 	Ladder      []rung
-	ToReach     string
+	ToReach     template.HTML
 	DoubtsTitle string
 	Doubts      []doubtView
 	Reasons     []string
@@ -189,7 +189,7 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request) error {
 func (p *pages) reviewOf(r *http.Request, rec *catalog.Record, run *speedmatrix.Run) reviewView {
 	e, found := &rec.Entry, checksOf(rec)
 	v := reviewView{ID: e.ID, Title: clip(e.Title(), 200), Eyebrow: eyebrows[e.Visibility], Standing: standing(found), Origin: e.Origin, OriginWord: originWord(e),
-		Provenance: append(originSays(e), seenBy(e.Visibility)), Ladder: ladder(found, "/runs/"+e.ID), ToReach: found.ToReach,
+		Provenance: append(originSays(e), seenBy(e.Visibility)), Ladder: ladder(found, "/runs/"+e.ID), ToReach: withCommands(found.ToReach),
 		Redaction: redaction(rec.Document), MayEdit: !p.Rules.ReadOnly, CSRF: p.csrf(r)}
 	v.setDoubts(e, found, run)
 	var rows int64
@@ -255,7 +255,7 @@ func (v *reviewView) setDoubts(e *catalog.Entry, found *trust.Report, run *speed
 		}
 		if !said[d.Why] && len(v.Reasons) < 6 {
 			said[d.Why] = true
-			v.Reasons = append(v.Reasons, d.Why)
+			v.Reasons = append(v.Reasons, sentence(d.Why))
 		}
 	}
 	v.Choices, v.Thumb = choices, thumb(e, inReview, keys)
@@ -312,7 +312,7 @@ func (p *pages) setVisibility(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id, to := r.PathValue("id"), catalog.Visibility(r.PostForm.Get("to"))
-	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, to, r.PostForm.Get("why")); err != nil {
+	if _, err := p.Runs.SetVisibility(r.Context(), account.FromContext(r.Context()), id, ingest.Wish{Visibility: to, Why: r.PostForm.Get("why")}); err != nil {
 		return err
 	}
 	next := "/upload/" + id

@@ -229,9 +229,11 @@ func (p *pages) runView(rec *catalog.Record, d *report.Document, latest *catalog
 	v.Commands = []string{reproducing(d), "speedmatrix submit RUN --to " + p.Base}
 	best := bestCell(e)
 	if best != nil {
-		v.Cell = speedmatrix.CellKey(speedmatrix.PhaseDecode, best.Label, best.Concurrency)
+		if key := speedmatrix.CellKey(speedmatrix.PhaseDecode, best.Label, best.Concurrency); plainName(key) == key {
+			v.Cell = key
+		}
 	}
-	v.BadgeSays, v.HeatSays = badgeSays(e), "Total tok/s by context and requests at once: "+e.Title()
+	v.BadgeSays, v.HeatSays = badgeSays(e), "Total tok/s by context and requests at once: "+clip(e.Title(), 200)
 	v.BadgeCode = fmt.Sprintf("[![%s](%s/badge.svg)](%s)", markdownSafe(v.BadgeSays), v.Absolute, v.Absolute)
 	v.HeatCode = fmt.Sprintf(`<a href="%s"><img src="%s/heatmap.svg" alt="%s" width="337" height="157"></a>`, v.Absolute, v.Absolute, template.HTMLEscapeString(v.HeatSays))
 	return v

@@ -106,7 +106,7 @@ func trendOf(title, engine string, entries []*catalog.Entry, asked *place) (v tr
 		return v, false
 	}
 	slices.SortFunc(points, func(a, b *catalog.Entry) int { return compareVersions(a.EngineVersion, b.EngineVersion) })
-	v.Title, v.Sub = title, engine+", total tok/s at "+at.String()+"; the axis does not start at 0"
+	v.Title, v.Sub = clip(title, 160), clip(engine, 60)+", total tok/s at "+at.String()+"; the axis does not start at 0"
 	v.draw(points, at)
 	return v, true
 }
@@ -134,7 +134,7 @@ func (v *trendView) draw(runs []*catalog.Entry, at place) {
 	worst := -1
 	for i, e := range runs {
 		total, half, _ := totalAt(e, at)
-		row := trendRow{Version: e.EngineVersion, ID: e.ID, Date: date(e.MeasuredAt), Total: total}
+		row := trendRow{Version: clip(e.EngineVersion, 60), ID: e.ID, Date: date(e.MeasuredAt), Total: total}
 		p := chart.TrendPoint{Name: clip(e.EngineVersion, 12), Sub: shortDate(e.MeasuredAt), Value: total, Half: half, Text: whole(total)}
 		if half > 0 {
 			row.Half = &half
@@ -155,14 +155,14 @@ func (v *trendView) draw(runs []*catalog.Entry, at place) {
 				worst = i
 			}
 		}
-		t.Label += " " + e.EngineVersion + " " + whole(total) + ","
+		t.Label += " " + row.Version + " " + whole(total) + ","
 		v.Rows, t.Points = append(v.Rows, row), append(t.Points, p)
 	}
 	t.Label = strings.TrimSuffix(t.Label, ",")
 	v.Picture = twice(t.Draw, chart.Size{Width: 562, Height: 250}, chart.Size{Width: 358, Height: 230})
 	if worst > 0 {
 		from, to := v.Rows[worst-1], v.Rows[worst]
-		v.Says = fmt.Sprintf("%s changed by %s from %s %s to %s, outside the intervals.", v.Title, strings.ReplaceAll(unit.Change(*to.Change), " ", "\u00a0"), runs[0].Engine, from.Version, to.Version)
+		v.Says = fmt.Sprintf("%s changed by %s from %s %s to %s, outside the intervals.", v.Title, strings.ReplaceAll(unit.Change(*to.Change), " ", "\u00a0"), clip(runs[0].Engine, 60), from.Version, to.Version)
 		v.Compare = "/compare?run=" + url.QueryEscape(from.ID) + "&run=" + url.QueryEscape(to.ID)
 	}
 }
@@ -198,6 +198,7 @@ func panels(runs []*catalog.Entry, title func(*catalog.Entry) (string, string)) 
 		}
 		v := panelView{Link: "/runs/" + e.ID}
 		v.Title, v.Sub = title(e)
+		v.Title, v.Sub = clip(v.Title, 120), clip(v.Sub, 160)
 		p.Label = v.Title + ": up to " + whole(best) + " total tok/s, one line for each context"
 		list, views = append(list, p), append(views, v)
 	}

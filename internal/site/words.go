@@ -1,6 +1,9 @@
 package site
 
 import (
+	"html/template"
+	"regexp"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -29,4 +32,20 @@ func clip(s string, most int) string {
 		return s
 	}
 	return string([]rune(s)[:most-1]) + "…"
+}
+
+// sentence ends a text with a stop.
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// command is one of this program's in a text.
+var command = regexp.MustCompile(`speedmatrix [a-z]+(?: --[a-z-]+(?: [a-z0-9](?:[a-z0-9./-]*[a-z0-9])?)?)*`)
+
+// withCommands marks the commands in a text.
+func withCommands(s string) template.HTML {
+	return template.HTML(command.ReplaceAllString(template.HTMLEscapeString(clip(s, 600)), "<code>$0</code>"))
 }

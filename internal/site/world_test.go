@@ -2,8 +2,8 @@ package site
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,10 +18,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/account"
+	"speedmatrix/internal/blob"
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/catalog/catalogtest"
 	"speedmatrix/internal/ingest"
@@ -37,11 +39,12 @@ type world struct {
 	t       testing.TB
 	store   *catalogtest.Memory
 	index   *catalog.Index
-	service *fakeService
+	service *ingest.Service
 	people  *fakePeople
-	files   memoryFiles
+	files   *blob.Memory
 	visitor account.Visitor
 	handler http.Handler
+	site    *pages
 	n       int
 }
 
@@ -54,10 +57,17 @@ var (
 )
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, store: catalogtest.NewMemory(), index: catalog.NewIndex(), people: &fakePeople{}, files: memoryFiles{}}
-	w.service = &fakeService{w}
+	w := &world{t: t, store: catalogtest.NewMemory(), index: catalog.NewIndex(), people: &fakePeople{}, files: &blob.Memory{}}
+	rules := account.Rules{Anonymous: true}
+	var err error
+	w.service, err = ingest.New(ingest.Options{Store: w.store, Blobs: w.files, Index: w.index, Rules: rules, Limits: ingest.DefaultLimits(), Folder: t.TempDir(),
+		Now: func() time.Time { return noon }, Entropy: rand.Reader, AtOnce: 4, Patience: time.Minute, KeepUploads: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := New(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
-		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Rows: w.rows, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Rows: w.rows, Rules: rules, CSRF: func(*http.Request) string { return "proof" }, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	w.site = s.pages
 	mux := http.NewServeMux()
 	s.Routes(mux)
 	w.handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -78,9 +88,15 @@ func (w *world) put(run *speedmatrix.Run, owner account.Visitor, change func(*ca
 	sum := sha256.Sum256(rec.Document)
 	e := &rec.Entry
 	e.ID, e.Version, e.DocumentHash = fmt.Sprintf("01k%023d", w.n), 1, hex.EncodeToString(sum[:])
-	e.Visibility, e.Owner, e.OwnerName, e.Level = catalog.Public, owner.Account.ID, owner.Account.Name, catalog.Complete
+	e.Visibility, e.Owner, e.OwnerName, e.Level = catalog.Public, owner.Account.ID, owner.Account.Name, catalog.Stated
 	e.ReceivedAt, e.PublishedAt = noon.Add(-time.Duration(w.n)*time.Hour), noon.Add(-time.Duration(w.n)*time.Hour)
-	rec.Blobs = []catalog.Blob{w.files.put("run.json", rec.Document)}
+	rec.Blobs = []catalog.Blob{w.keep("run.json", rec.Document)}
+	found := trust.Evaluate(trust.Input{Run: run, Entry: e})
+	e.Level = found.Level
+	var err error
+	if rec.Checks, err = json.Marshal(found); err != nil {
+		w.t.Fatal(err)
+	}
 	if change != nil {
 		change(&rec)
 	}
@@ -142,43 +158,46 @@ const (
 	agentsSeed = "rtx3090-agents-a1-4b-fp8"
 )
 
-// qwenChecks is what is found of the seed with the two false cells.
-func qwenChecks(rec *catalog.Record) {
-	why := "“Requests queued” says that some requests had to wait. One request was sent and 1.0 ran on average, so none can have waited. A first prompt that takes longer than the tool's warm-up gives the same label."
-	checks := trust.Report{Level: catalog.Complete, ToReach: "To reach Recomputed, measure once with raw events: speedmatrix run --method standard/1.", Checks: []trust.Check{
-		{Level: catalog.Stated, Code: "source", What: "Read as llm-inference-bench v0.8.0", Outcome: trust.Passed, Detail: "53 rows, 0 fields unknown"},
-		{Level: catalog.Stated, Code: "new", What: "Not here already", Outcome: trust.Passed, Detail: "hash of the document is new"},
-		{Level: catalog.Complete, Code: "facts", What: "Model, engine, version, launch command", Outcome: trust.Passed, Detail: "all present"},
-		{Level: catalog.Complete, Code: "revision", What: "Revision is a moving name", Outcome: trust.Found, Detail: "main can point to other weights tomorrow. Give the commit."},
-		{Level: catalog.Complete, Code: "clocks", What: "Clocks and throttling", Outcome: trust.Unknown, Detail: "not recorded by the source"},
-		{Level: catalog.Recomputed, Code: "numbers", What: "Every published number", Outcome: trust.Unknown, Detail: "no raw events were uploaded", Bars: true},
-		{Level: catalog.SelfConsistent, Code: "identity-total", What: "Tokens ÷ seconds = total", Outcome: trust.Passed, Detail: "within 0.5 % in 13 of 13 cells"},
-		{Level: catalog.SelfConsistent, Code: "queued", What: "Requests queued in 2 cells", Outcome: trust.Found, Detail: "cannot be true as written", Cells: []string{"decode-128k-x1", "decode-136k-x1"}},
-		{Level: catalog.Reproduced, Code: "others", What: "Nearest run by another uploader", Outcome: trust.Unknown, Detail: "one sample for each cell, so there is no interval to meet"},
-	}, Doubts: []trust.Doubt{{Cell: "decode-128k-x1", Why: why}, {Cell: "decode-136k-x1", Why: why}}}
-	rec.Checks, _ = json.Marshal(checks)
-}
-
-// memoryFiles are files by their hashes.
-type memoryFiles map[string][]byte
-
-func (m memoryFiles) put(name string, data []byte) catalog.Blob {
+// keep puts a file among the site's files.
+func (w *world) keep(name string, data []byte) catalog.Blob {
+	w.t.Helper()
 	sum := sha256.Sum256(data)
 	hash := hex.EncodeToString(sum[:])
-	m[hash] = data
+	if err := w.files.Put(context.Background(), hash, int64(len(data)), bytes.NewReader(data)); err != nil {
+		w.t.Fatal(err)
+	}
 	return catalog.Blob{Name: name, Hash: hash, Size: int64(len(data))}
 }
 
-type seekCloser struct{ *bytes.Reader }
-
-func (seekCloser) Close() error { return nil }
-
-func (m memoryFiles) Open(_ context.Context, hash string) (io.ReadSeekCloser, error) {
-	data, there := m[hash]
-	if !there {
-		return nil, os.ErrNotExist
+// archive packs a run as its upload.
+func archive(t testing.TB, run *speedmatrix.Run) []byte {
+	t.Helper()
+	var doc, out bytes.Buffer
+	if err := runfile.Encode(&doc, run); err != nil {
+		t.Fatal(err)
 	}
-	return seekCloser{bytes.NewReader(data)}, nil
+	if err := ingest.Pack(&out, fstest.MapFS{"run.json": {Data: doc.Bytes()}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// receive uploads a run as somebody and gives the receipt.
+func (w *world) receive(run *speedmatrix.Run, by account.Visitor) *ingest.Receipt {
+	w.t.Helper()
+	receipt, err := w.service.Receive(context.Background(), by, bytes.NewReader(archive(w.t, run)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return receipt
+}
+
+// publish makes a draft public.
+func (w *world) publish(id string, by account.Visitor) {
+	w.t.Helper()
+	if _, err := w.service.SetVisibility(context.Background(), by, id, ingest.Wish{Visibility: catalog.Public}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // rows reads raw rows among files in memory.
@@ -190,87 +209,6 @@ func (w *world) rows(ctx context.Context, files []catalog.Blob) (report.Rows, er
 		hashes[f.Name] = f.Hash
 	}
 	return runfile.ReadFiles(names, func(name string) (io.ReadSeekCloser, error) { return w.files.Open(ctx, hashes[name]) }), nil
-}
-
-// fakeService changes the world as the real service does, with its refusals for those who may not.
-type fakeService struct{ w *world }
-
-func refusal(status int, title string) error {
-	return &ingest.Problem{Code: "test", Status: status, Title: title, Detail: "Do something else."}
-}
-
-func (s *fakeService) may(by account.Visitor, id string) (catalog.Record, error) {
-	rec, err := s.w.store.Get(context.Background(), id, 0)
-	if err != nil {
-		return rec, err
-	}
-	return rec, account.Rules{}.May(by, account.Edit, rec.Entry.Owner)
-}
-
-func (s *fakeService) set(rec catalog.Record, c catalog.Change) (catalog.Entry, error) {
-	c.At = noon
-	e, err := s.w.store.Set(context.Background(), rec, c)
-	if err == nil {
-		s.w.index.Apply(e)
-	}
-	return e, err
-}
-
-func (s *fakeService) Receive(_ context.Context, by account.Visitor, body io.Reader) (*ingest.Receipt, error) {
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return nil, err
-	}
-	run, err := runfile.DecodeStrict(data)
-	if err != nil {
-		return nil, refusal(http.StatusUnprocessableEntity, "Not a run")
-	}
-	r := &ingest.Receipt{Title: run.ID, Version: 1, Visibility: catalog.Draft}
-	if !by.SignedIn() {
-		r.Claim, r.Visibility = "claim-secret", catalog.Quarantined
-	}
-	r.ID = s.w.put(run, by, func(rec *catalog.Record) { rec.Entry.Visibility = r.Visibility })
-	return r, nil
-}
-
-func (s *fakeService) SetVisibility(_ context.Context, by account.Visitor, id string, to catalog.Visibility, why string) (catalog.Entry, error) {
-	rec, err := s.may(by, id)
-	if err != nil {
-		return rec.Entry, err
-	}
-	rec.Entry.Visibility = to
-	what := map[catalog.Visibility]string{catalog.Public: "published", catalog.Unlisted: "unlisted", catalog.Withdrawn: "withdrawn"}[to]
-	return s.set(rec, catalog.Change{By: by.Account.ID, What: cmp.Or(what, "edited"), Why: why})
-}
-
-func (s *fakeService) Decide(_ context.Context, by account.Visitor, id string, choice string) (catalog.Entry, error) {
-	rec, err := s.may(by, id)
-	if err != nil {
-		return rec.Entry, err
-	}
-	if choice == ingest.ReadValid {
-		rec.Checks = []byte(`{}`)
-	}
-	return s.set(rec, catalog.Change{By: by.Account.ID, What: "edited", Why: choice})
-}
-
-func (s *fakeService) Remove(ctx context.Context, by account.Visitor, id string) error {
-	if _, err := s.may(by, id); err != nil {
-		return err
-	}
-	if err := s.w.store.Remove(ctx, id); err != nil {
-		return err
-	}
-	return s.w.index.Load(ctx, s.w.store)
-}
-
-func (s *fakeService) Claim(_ context.Context, by account.Visitor, id, secret string) (catalog.Entry, error) {
-	rec, err := s.w.store.Get(context.Background(), id, 0)
-	if err != nil || secret != "claim-secret" {
-		return rec.Entry, cmp.Or(err, refusal(http.StatusForbidden, "Not its secret"))
-	}
-	rec.Entry.Visibility, rec.Entry.Owner, rec.Entry.OwnerName = catalog.Draft, by.Account.ID, by.Account.Name
-	return s.set(rec, catalog.Change{By: by.Account.ID, What: "claimed"})
 }
 
 // fakePeople are the accounts of a world.
@@ -362,3 +300,12 @@ func (w *world) post(path string, form url.Values) *httptest.ResponseRecorder {
 	w.handler.ServeHTTP(out, r)
 	return out
 }
+
+// The real services are what the pages ask.
+var (
+	_ Index    = (*catalog.Index)(nil)
+	_ Runs     = (*ingest.Service)(nil)
+	_ Accounts = (*account.Service)(nil)
+	_ Tokens   = (*account.Service)(nil)
+	_ Files    = blob.Store(nil)
+)

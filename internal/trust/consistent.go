@@ -8,7 +8,6 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/capacity"
 	"speedmatrix/internal/catalog"
-	"speedmatrix/internal/stats"
 	"speedmatrix/internal/unit"
 )
 
@@ -58,9 +57,9 @@ func agreement(gaps []gap, tolerance float64, places string) (ok bool, detail st
 			worst = g
 		}
 	}
-	detail = fmt.Sprintf("within %s in %d of %d %s", unit.Percent(tolerance), within, len(gaps), places)
+	detail = fmt.Sprintf("within %s in %d of %d %s", unit.PercentFine(tolerance), within, len(gaps), places)
 	if len(beyond) > 0 {
-		detail += fmt.Sprintf(", up to %s off at %s", unit.Percent(math.Abs(worst.share)), worst.cell)
+		detail += fmt.Sprintf(", up to %s off at %s", unit.PercentFine(math.Abs(worst.share)), worst.cell)
 	}
 	return len(beyond) == 0, detail, beyond
 }
@@ -76,7 +75,7 @@ func (j *judge) identity(code, what string, tolerance float64, gaps []gap) {
 		places = "contexts"
 	}
 	ok, detail, beyond := agreement(gaps, tolerance, places)
-	c := held(catalog.SelfConsistent, code, what, ok, detail)
+	c := about(catalog.SelfConsistent, code, what).held(ok, detail)
 	c.Cells = beyond
 	j.add(c)
 }
@@ -128,7 +127,7 @@ func (j *judge) sums(gaps []gap) {
 	if !ok {
 		detail += ": the two columns are a median and a sum, and may cover different spans of time"
 	}
-	c := noted(catalog.SelfConsistent, code, what, ok, detail)
+	c := about(catalog.SelfConsistent, code, what).noted(ok, detail)
 	c.Cells = beyond
 	c.Bars = slices.ContainsFunc(gaps, func(g gap) bool { return math.Abs(g.share) > sumBars && !j.queued(g.cell) })
 	j.add(c)
@@ -194,15 +193,15 @@ func (j *judge) rises() {
 	case pairs == 0:
 		j.add(unknown(catalog.SelfConsistent, code, what, "no context has two cells with a number"))
 	case len(faster) > 0:
-		c := held(catalog.SelfConsistent, code, what, false, "each request is faster among more of them in "+many(len(faster), "cell", "cells"))
+		c := about(catalog.SelfConsistent, code, what).held(false, "each request is faster among more of them in "+many(len(faster), "cell", "cells"))
 		c.Cells = faster
 		j.add(c)
 	case len(falls) > 0:
-		c := noted(catalog.SelfConsistent, code, what, false, "it falls at "+many(len(falls), "cell", "cells")+": beyond the knee, or something else ran")
+		c := about(catalog.SelfConsistent, code, what).noted(false, "it falls at "+many(len(falls), "cell", "cells")+": beyond the knee, or something else ran")
 		c.Cells = falls
 		j.add(c)
 	default:
-		j.add(noted(catalog.SelfConsistent, code, what, true, "at every context, up to the last cell that ran"))
+		j.add(about(catalog.SelfConsistent, code, what).noted(true, "at every context, up to the last cell that ran"))
 	}
 }
 
@@ -244,10 +243,10 @@ func (j *judge) ceilings() {
 	}
 	detail := fmt.Sprintf("at most %s of memory bandwidth or compute, at %s, counting the active experts only", unit.Percent(most), worst)
 	if len(beyond) > 0 && j.Entry.Modified != "" {
-		j.add(noted(catalog.SelfConsistent, code, what, false, detail+"; the card is modified, so its data sheet does not hold"))
+		j.add(about(catalog.SelfConsistent, code, what).noted(false, detail+"; the card is modified, so its data sheet does not hold"))
 		return
 	}
-	c := held(catalog.SelfConsistent, code, what, len(beyond) == 0, detail)
+	c := about(catalog.SelfConsistent, code, what).held(len(beyond) == 0, detail)
 	c.Cells = beyond
 	j.add(c)
 }
@@ -277,11 +276,11 @@ func (j *judge) queues() {
 	}
 	switch {
 	case n == 0:
-		j.add(noted(catalog.SelfConsistent, code, what, true, "no cell says that requests waited"))
+		j.add(about(catalog.SelfConsistent, code, what).noted(true, "no cell says that requests waited"))
 	case len(doubtful) == 0:
-		j.add(noted(catalog.SelfConsistent, code, what, true, many(n, "cell", "cells")+", in each fewer ran than were sent"))
+		j.add(about(catalog.SelfConsistent, code, what).noted(true, many(n, "cell", "cells")+", in each fewer ran than were sent"))
 	default:
-		c := held(catalog.SelfConsistent, code, "Requests queued in "+many(len(doubtful), "cell", "cells"), false, "cannot be true as written")
+		c := about(catalog.SelfConsistent, code, "Requests queued in "+many(len(doubtful), "cell", "cells")).held(false, "cannot be true as written")
 		c.Cells = doubtful
 		j.add(c)
 	}
@@ -312,7 +311,7 @@ func (j *judge) fits() {
 			beyond = append(beyond, c.Key())
 		}
 	}
-	c := held(catalog.SelfConsistent, code, what, len(beyond) == 0, "every cell with a number fits")
+	c := about(catalog.SelfConsistent, code, what).held(len(beyond) == 0, "every cell with a number fits")
 	if len(beyond) > 0 {
 		c.Detail, c.Cells = many(len(beyond), "cell has", "cells have")+" a number and cannot have fitted", beyond
 	}
@@ -324,7 +323,7 @@ func (j *judge) prompts() {
 	const code, what = "prompts", "Distinct prompts"
 	switch j.Run.Method.Prompts {
 	case "distinct":
-		j.add(noted(catalog.SelfConsistent, code, what, true, "every stream has a text of its own that the server had not seen"))
+		j.add(about(catalog.SelfConsistent, code, what).noted(true, "every stream has a text of its own that the server had not seen"))
 	case "":
 		j.add(unknown(catalog.SelfConsistent, code, what, "not recorded by the source"))
 	default:
@@ -348,58 +347,10 @@ func (j *judge) prompts() {
 	case n == 0:
 		j.add(unknown(catalog.SelfConsistent, "cold", cold, "the server did not say what it had cached"))
 	default:
-		c := held(catalog.SelfConsistent, "cold", cold, len(warm) == 0, "the server had nothing of the prompts cached, at "+many(n, "context", "contexts"))
+		c := about(catalog.SelfConsistent, "cold", cold).held(len(warm) == 0, "the server had nothing of the prompts cached, at "+many(n, "context", "contexts"))
 		if len(warm) > 0 {
 			c.Detail, c.Cells = "part of the prompt was cached at "+many(len(warm), "context", "contexts"), warm
 		}
 		j.add(c)
 	}
-}
-
-// neighbours flags cells far from those of others with the same set-up.
-func (j *judge) neighbours() {
-	const code, what = "neighbours", "Near others' runs of this set-up"
-	others := slices.DeleteFunc(slices.Clone(j.Neighbours), func(e *catalog.Entry) bool {
-		return e.Owner == j.Entry.Owner || e.Engine != j.Entry.Engine || e.Quantization != j.Entry.Quantization || e.Modified != j.Entry.Modified || e.Speculative != j.Entry.Speculative
-	})
-	if len(others) < leastPeers {
-		j.add(unknown(catalog.SelfConsistent, code, what, many(len(others), "run", "runs")+" by others, too few to say"))
-		return
-	}
-	var far []string
-	compared := 0
-	for _, c := range j.Entry.Cells {
-		var values []float64
-		for _, e := range others {
-			if o, ok := cellAt(e, c.Context, c.Concurrency); ok && o.Total > 0 {
-				values = append(values, math.Log(float64(o.Total)))
-			}
-		}
-		if len(values) < leastPeers || !(c.Total > 0) {
-			continue
-		}
-		compared++
-		middle := stats.Median(values)
-		for i := range values {
-			values[i] = math.Abs(values[i] - middle)
-		}
-		spread := max(stats.Median(values)/madOfStandard, 0.01)
-		if math.Abs(math.Log(float64(c.Total))-middle)/spread > robustLimit {
-			far = append(far, speedmatrix.CellKey(speedmatrix.PhaseDecode, c.Label, c.Concurrency))
-		}
-	}
-	c := noted(catalog.SelfConsistent, code, what, len(far) == 0, many(compared, "cell", "cells")+" against "+many(len(others), "run", "runs"))
-	if len(far) > 0 {
-		c.Detail, c.Cells = many(len(far), "cell lies", "cells lie")+" outside: something differs that the facts do not say", far
-	}
-	j.add(c)
-}
-
-func cellAt(e *catalog.Entry, context, concurrency int) (catalog.Cell, bool) {
-	for _, c := range e.Cells {
-		if c.Context == context && c.Concurrency == concurrency {
-			return c, true
-		}
-	}
-	return catalog.Cell{}, false
 }

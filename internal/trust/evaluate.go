@@ -69,19 +69,24 @@ func (r *Report) Reproduce(e *catalog.Entry, neighbours []*catalog.Entry) {
 
 func (j *judge) add(c Check) { j.report.Checks = append(j.report.Checks, c) }
 
-// held is a check that passed, or found something that keeps the run from its level.
-func held(level catalog.Level, code, what string, ok bool, detail string) Check {
-	c := Check{Level: level, Code: code, What: what, Outcome: Passed, Detail: detail}
-	if !ok {
-		c.Outcome, c.Bars = Found, true
-	}
+// about begins a check.
+func about(level catalog.Level, code, what string) Check {
+	return Check{Level: level, Code: code, What: what}
+}
+
+// held gives the check as passed, or as having found something that keeps the run from its level.
+func (c Check) held(ok bool, detail string) Check {
+	c = c.noted(ok, detail)
+	c.Bars = !ok
 	return c
 }
 
-// noted is a check whose finding costs nothing but its mention.
-func noted(level catalog.Level, code, what string, ok bool, detail string) Check {
-	c := held(level, code, what, ok, detail)
-	c.Bars = false
+// noted gives the check as passed, or as having found something that costs nothing but its mention.
+func (c Check) noted(ok bool, detail string) Check {
+	c.Outcome, c.Detail = Passed, detail
+	if !ok {
+		c.Outcome = Found
+	}
 	return c
 }
 
@@ -101,14 +106,14 @@ func (j *judge) stated() {
 	if j.Entry.Source != "" {
 		what = "Read as results of " + j.Entry.Source
 	}
-	j.add(held(catalog.Stated, "read", what, true, many(len(j.Run.Cells), "cell", "cells")+", 0 fields unknown, 0 fields dropped"))
+	j.add(about(catalog.Stated, "read", what).held(true, many(len(j.Run.Cells), "cell", "cells")+", 0 fields unknown, 0 fields dropped"))
 	switch {
 	case len(j.SameRows) > 0:
-		j.add(noted(catalog.Stated, "new", "Not here already", false, "the same raw rows are here as "+strings.Join(j.SameRows, ", ")))
+		j.add(about(catalog.Stated, "new", "Not here already").noted(false, "the same raw rows are here as "+strings.Join(j.SameRows, ", ")))
 	case len(j.SameName) > 0:
-		j.add(noted(catalog.Stated, "new", "Not here already", false, "this run is here as "+strings.Join(j.SameName, ", ")+" with other numbers: one of the two was edited"))
+		j.add(about(catalog.Stated, "new", "Not here already").noted(false, "this run is here as "+strings.Join(j.SameName, ", ")+" with other numbers: one of the two was edited"))
 	default:
-		j.add(held(catalog.Stated, "new", "Not here already", true, "its rows are new; "+many(len(j.Neighbours), "other run", "other runs")+" of this model on this hardware"))
+		j.add(about(catalog.Stated, "new", "Not here already").held(true, "its rows are new; "+many(len(j.Neighbours), "other run", "other runs")+" of this model on this hardware"))
 	}
 }
 
@@ -125,17 +130,17 @@ func (j *judge) complete() {
 	}
 	const facts = "Model, hardware, engine, version, launch command"
 	if len(missing) == 0 {
-		j.add(held(catalog.Complete, "facts", facts, true, "all present"))
+		j.add(about(catalog.Complete, "facts", facts).held(true, "all present"))
 	} else {
-		j.add(held(catalog.Complete, "facts", facts, false, "missing: "+strings.Join(missing, ", ")+". Nobody can measure it again without them"))
+		j.add(about(catalog.Complete, "facts", facts).held(false, "missing: "+strings.Join(missing, ", ")+". Nobody can measure it again without them"))
 	}
 	j.reasons()
 	j.planned()
 	j.revision()
 	if j.Entry.Modified == "" {
-		j.add(noted(catalog.Complete, "stock", "Stock hardware", true, "nothing says that it was changed"))
+		j.add(about(catalog.Complete, "stock", "Stock hardware").noted(true, "nothing says that it was changed"))
 	} else {
-		j.add(noted(catalog.Complete, "stock", "Card is modified", false, j.Entry.Modified+". The run is kept apart from stock hardware on every board"))
+		j.add(about(catalog.Complete, "stock", "Card is modified").noted(false, j.Entry.Modified+". The run is kept apart from stock hardware on every board"))
 	}
 	j.throttling()
 }
@@ -172,7 +177,7 @@ func (j *judge) reasons() {
 		detail = "every cell has its number"
 	}
 	const what = "Cells without a number have a reason"
-	c := held(catalog.Complete, "reasons", what, len(silent) == 0, detail)
+	c := about(catalog.Complete, "reasons", what).held(len(silent) == 0, detail)
 	if len(silent) > 0 {
 		c.Detail, c.Cells = "no reason in "+many(len(silent), "cell", "cells"), silent
 	}
@@ -202,11 +207,11 @@ func (j *judge) planned() {
 	unpublished := max(0, j.Run.Method.Repeat-1-len(j.Run.Repeats))
 	switch {
 	case missing > 0:
-		j.add(held(catalog.Complete, "planned", what, false, many(missing, "planned cell is", "planned cells are")+" not among those published"))
+		j.add(about(catalog.Complete, "planned", what).held(false, many(missing, "planned cell is", "planned cells are")+" not among those published"))
 	case unpublished > 0 && j.Run.Ended == "":
-		j.add(held(catalog.Complete, "planned", what, false, many(unpublished, "planned repeat is", "planned repeats are")+" not published"))
+		j.add(about(catalog.Complete, "planned", what).held(false, many(unpublished, "planned repeat is", "planned repeats are")+" not published"))
 	default:
-		j.add(held(catalog.Complete, "planned", what, true, many(len(p.Contexts)*len(p.Concurrency), "cell", "cells")+", "+many(1+len(j.Run.Repeats), "measurement", "measurements")+" of each"))
+		j.add(about(catalog.Complete, "planned", what).held(true, many(len(p.Contexts)*len(p.Concurrency), "cell", "cells")+", "+many(1+len(j.Run.Repeats), "measurement", "measurements")+" of each"))
 	}
 }
 
@@ -214,11 +219,11 @@ func (j *judge) revision() {
 	revision := j.Run.Model.Text(speedmatrix.ModelRevision)
 	switch {
 	case j.Entry.Weights != "":
-		j.add(noted(catalog.Complete, "revision", "Weights are named by a hash", true, j.Entry.Weights))
+		j.add(about(catalog.Complete, "revision", "Weights are named by a hash").noted(true, j.Entry.Weights))
 	case revision == "":
 		j.add(unknown(catalog.Complete, "revision", "Weights are named by a hash", "no revision is known"))
 	default:
-		j.add(noted(catalog.Complete, "revision", "Revision is a moving name", false, revision+" can point to other weights tomorrow. Give the commit, or a hash of the files"))
+		j.add(about(catalog.Complete, "revision", "Revision is a moving name").noted(false, revision+" can point to other weights tomorrow. Give the commit, or a hash of the files"))
 	}
 }
 
@@ -244,11 +249,11 @@ func (j *judge) throttling() {
 	case !known:
 		j.add(unknown(catalog.Complete, "throttling", what, "not measured on this hardware"))
 	case len(slowed) > 0:
-		c := noted(catalog.Complete, "throttling", what, false, "the card was slowed down in "+many(len(slowed), "cell", "cells"))
+		c := about(catalog.Complete, "throttling", what).noted(false, "the card was slowed down in "+many(len(slowed), "cell", "cells"))
 		c.Cells = slowed
 		j.add(c)
 	default:
-		j.add(noted(catalog.Complete, "throttling", what, true, "sampled, and nothing slowed the card down"))
+		j.add(about(catalog.Complete, "throttling", what).noted(true, "sampled, and nothing slowed the card down"))
 	}
 }
 
@@ -273,7 +278,7 @@ func (j *judge) recomputed() {
 		if n := j.count(speedmatrix.StatusClientLimited); n > 0 {
 			detail += "; " + many(n, "cell is", "cells are") + " Client limited and without a number"
 		}
-		j.add(noted(catalog.Recomputed, "client", client, true, detail))
+		j.add(about(catalog.Recomputed, "client", client).noted(true, detail))
 	} else {
 		j.add(unknown(catalog.Recomputed, "client", client, "not recorded"))
 	}
@@ -281,9 +286,9 @@ func (j *judge) recomputed() {
 
 func recomputedCheck(what string, r *verify.Report) Check {
 	if len(r.Disagreements) == 0 && len(r.Unchecked) == 0 {
-		return held(catalog.Recomputed, "recomputed", what, true, fmt.Sprintf("%s in %s, again from the raw events", many(r.Numbers, "number", "numbers"), many(r.Cells, "cell", "cells")))
+		return about(catalog.Recomputed, "recomputed", what).held(true, fmt.Sprintf("%s in %s, again from the raw events", many(r.Numbers, "number", "numbers"), many(r.Cells, "cell", "cells")))
 	}
-	c := held(catalog.Recomputed, "recomputed", what, false, "")
+	c := about(catalog.Recomputed, "recomputed", what).held(false, "")
 	var words []string
 	for _, d := range r.Disagreements {
 		if d.Cell != "" && (len(c.Cells) == 0 || c.Cells[len(c.Cells)-1] != d.Cell) {

@@ -17,20 +17,8 @@ const (
 
 // Reproduces says whether two runs, of different uploaders, of one set-up, agree within their intervals.
 func Reproduces(a, b *catalog.Entry) bool {
-	if a.Owner == "" || b.Owner == "" || a.Owner == b.Owner || a.Origin != "measured" || b.Origin != "measured" {
+	if !apart(a, b) || !sameSetUp(a, b) {
 		return false
-	}
-	if (a.EventsHash != "" && a.EventsHash == b.EventsHash) || a.RunID == b.RunID {
-		return false // the same measurement, uploaded twice
-	}
-	if a.Weights != "" && b.Weights != "" && a.Weights != b.Weights {
-		return false
-	}
-	for _, same := range [][2]string{{a.Model, b.Model}, {a.Quantization, b.Quantization}, {a.Hardware, b.Hardware}, {a.Engine, b.Engine},
-		{a.EngineVersion, b.EngineVersion}, {a.Method, b.Method}, {a.Modified, b.Modified}, {a.Speculative, b.Speculative}} {
-		if same[0] != same[1] {
-			return false
-		}
 	}
 	compared, agreed := 0, 0
 	for _, c := range a.Cells {
@@ -46,6 +34,23 @@ func Reproduces(a, b *catalog.Entry) bool {
 	return compared >= leastCells && float64(agreed) >= leastAgreed*float64(compared)
 }
 
+// apart says whether two runs are measurements of two people, and not one measurement uploaded twice.
+func apart(a, b *catalog.Entry) bool {
+	return a.Owner != "" && b.Owner != "" && a.Owner != b.Owner && a.Origin == "measured" && b.Origin == "measured" &&
+		a.RunID != b.RunID && (a.EventsHash == "" || a.EventsHash != b.EventsHash)
+}
+
+// sameSetUp says whether two runs are of the same weights, hardware, engine and method.
+func sameSetUp(a, b *catalog.Entry) bool {
+	if a.Weights != "" && b.Weights != "" && a.Weights != b.Weights {
+		return false
+	}
+	of := func(e *catalog.Entry) [8]string {
+		return [8]string{e.Model, e.Quantization, e.Hardware, e.Engine, e.EngineVersion, e.Method, e.Modified, e.Speculative}
+	}
+	return of(a) == of(b)
+}
+
 func (j *judge) reproduced() {
 	const code, what = "reproduced", "Someone else measured the same within the intervals"
 	var owners []string
@@ -58,7 +63,7 @@ func (j *judge) reproduced() {
 		}
 	}
 	if len(owners) > 0 {
-		j.add(held(catalog.Reproduced, code, what, true, "by "+many(len(owners), "other uploader", "other uploaders")))
+		j.add(about(catalog.Reproduced, code, what).held(true, "by "+many(len(owners), "other uploader", "other uploaders")))
 		return
 	}
 	c := unknown(catalog.Reproduced, code, what, j.whyNotReproduced())
