@@ -94,7 +94,7 @@ func (p *pages) board(w http.ResponseWriter, r *http.Request) error {
 		}
 		a.model = models[0].Key
 	}
-	key := fmt.Sprintf("board %q %d", a, p.Index.Sequence())
+	key := fmt.Sprintf("board %s%s %q %q %q %s %v %d", a.path(), a.form, a.model, a.weights, a.engine, a.by, a.floor, p.Index.Sequence())
 	if fresh(w, r, p.tag(r, key)) {
 		return nil
 	}

@@ -65,11 +65,11 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := New(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
+	s := New(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
 		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Rows: w.rows, Rules: rules, CSRF: func(*http.Request) string { return "proof" }, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	w.site = site.pages
+	w.site = s.pages
 	mux := http.NewServeMux()
-	site.Routes(mux)
+	s.Routes(mux)
 	w.handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(out, r.WithContext(account.NewContext(r.Context(), w.visitor)))
 	})
