@@ -173,13 +173,14 @@ func (x *Index) Find(q Query) (Page, error) {
 	if err := q.check(); err != nil {
 		return Page{}, err
 	}
-	after, err := parseCursor(q.Cursor, keyOf(&q))
+	from, back, err := parseCursor(q.Cursor, keyOf(&q))
 	if err != nil {
 		return Page{}, err
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	s := scan{x: x, filters: x.filters(&q), values: x.order(&q), after: after, top: first{n: q.Limit + 1}, aside: first{n: mostApart}, all: q.All}
+	s := scan{x: x, filters: x.filters(&q), values: x.order(&q), from: from, all: q.All,
+		top: first{n: q.Limit + 1, back: back}, aside: first{n: mostApart}}
 	if q.Cursor != "" {
 		s.aside.n = 0
 	}
@@ -189,9 +190,20 @@ func (x *Index) Find(q Query) (Page, error) {
 	}
 	page := Page{Total: s.total}
 	top := s.top.sorted()
-	if len(top) > q.Limit {
+	more := len(top) > q.Limit
+	switch {
+	case more && back:
+		top = top[1:]
+	case more:
 		top = top[:q.Limit]
-		page.Next = cursor(&top[len(top)-1], keyOf(&q))
+	}
+	if n := len(top); n > 0 {
+		if more || back {
+			page.Next = cursor(&top[n-1], keyOf(&q), false)
+		}
+		if back && more || !back && from != nil {
+			page.Previous = cursor(&top[0], keyOf(&q), true)
+		}
 	}
 	for _, p := range top {
 		page.Entries = append(page.Entries, x.entry(p.row))
@@ -208,7 +220,7 @@ type scan struct {
 	x          *Index
 	filters    []filter
 	values     []float64
-	after      *place
+	from       *place
 	top, aside first
 	all        bool
 	total      int
@@ -238,7 +250,8 @@ func (s *scan) row(i int32) {
 	if !s.top.open(value, published) {
 		return
 	}
-	if p := (place{value, published, x.rows[i].id, i}); s.after == nil || s.after.before(&p) {
+	p := place{value, published, x.rows[i].id, i}
+	if s.from == nil || !s.top.back && s.from.before(&p) || s.top.back && p.before(s.from) {
 		s.top.offer(p)
 	}
 }
@@ -252,6 +265,9 @@ func (f *first) open(value float64, published int64) bool {
 		return false
 	}
 	last := &f.heap[0]
+	if f.back {
+		return true
+	}
 	switch vn, ln := value != value, last.value != last.value; {
 	case vn != ln:
 		return ln
