@@ -35,6 +35,7 @@ type watcher struct {
 	skipped         bool
 	openErr         error
 	pingErr         error
+	pingWords       string // why a ping that was answered says that the server is not empty
 	// unreached counts the connections in a row that could not be opened, lost is why in the end; triedNS is when the last
 	// one was tried.
 	unreached   int
@@ -216,7 +217,7 @@ func (w *watcher) startFill() {
 // pingLimit bounds the time that a server which must be empty may take for one token.
 const pingLimit = 10 * time.Second
 
-// askEmpty takes a server without gauges for empty when one token comes within 20 % of the least time seen.
+// askEmpty finds out by a request for one token whether a server without gauges is empty.
 func (w *watcher) askEmpty(ctx context.Context) {
 	if w.p.Step() > StepStop {
 		ctx = context.WithoutCancel(ctx)
@@ -224,11 +225,11 @@ func (w *watcher) askEmpty(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	took, err := w.d.o.Server.Ping(ctx)
-	w.pingErr = err
-	if err == nil && (w.d.least == 0 || took < w.d.least) {
-		w.d.least = took
+	w.pingErr, w.pingWords = err, ""
+	w.isEmpty = err == nil && w.d.pings.empty(took)
+	if err == nil && !w.isEmpty {
+		w.pingWords = w.d.pings.words(took)
 	}
-	w.isEmpty = err == nil && float64(took) <= 1.2*float64(w.d.least)+float64(time.Millisecond)
 	if !w.isEmpty {
 		pause(ctx, drainPoll)
 	}
