@@ -188,8 +188,20 @@ func (x *Index) Find(q Query) (Page, error) {
 	for i := int32(len(x.rows)) - 1; i >= 0; i-- { // the newest first: the last page of them all is seldom asked for
 		s.row(i)
 	}
-	page := Page{Total: s.total}
-	top := s.top.sorted()
+	page := Page{Total: s.total, ApartTotal: x.facets(reasons, s.reasons, same)}
+	top := page.cut(s.top.sorted(), &q, from != nil && !back, back)
+	for _, p := range top {
+		page.Entries = append(page.Entries, x.entry(p.row))
+	}
+	for _, p := range s.aside.sorted() {
+		page.Apart = append(page.Apart, Apart{x.entry(p.row), x.text(reasons, p.row)})
+	}
+	return page, nil
+}
+
+// cut takes a page out of the places that were found, which are one more where there are more, and sets the cursors to its
+// neighbours; later says that it is not the first, back that it was asked for from behind.
+func (page *Page) cut(top []place, q *Query, later, back bool) []place {
 	more := len(top) > q.Limit
 	switch {
 	case more && back:
@@ -197,22 +209,16 @@ func (x *Index) Find(q Query) (Page, error) {
 	case more:
 		top = top[:q.Limit]
 	}
-	if n := len(top); n > 0 {
-		if more || back {
-			page.Next = cursor(&top[n-1], keyOf(&q), false)
-		}
-		if back && more || !back && from != nil {
-			page.Previous = cursor(&top[0], keyOf(&q), true)
-		}
+	if len(top) == 0 {
+		return nil
 	}
-	for _, p := range top {
-		page.Entries = append(page.Entries, x.entry(p.row))
+	if more || back {
+		page.Next = cursor(&top[len(top)-1], keyOf(q), false)
 	}
-	for _, p := range s.aside.sorted() {
-		page.Apart = append(page.Apart, Apart{x.entry(p.row), x.text(reasons, p.row)})
+	if later || back && more {
+		page.Previous = cursor(&top[0], keyOf(q), true)
 	}
-	page.ApartTotal = x.facets(reasons, s.reasons, same)
-	return page, nil
+	return top
 }
 
 // scan is a walk over all rows for a page.

@@ -71,7 +71,8 @@ func (b boardCell) says() string {
 	if b.at.context == 0 {
 		context = "no context before the question"
 	}
-	users := plural(b.at.concurrency, "user", "users") + " at once, each with " + context + "."
+	count := countWord(b.at.concurrency)
+	users := capital(count) + " users at once, each with " + context + "."
 	if b.at.concurrency == 1 {
 		users = "One user with " + context + "."
 	}
@@ -88,7 +89,7 @@ func (b boardCell) says() string {
 	if b.at.concurrency == 1 {
 		return users + " The number is what the server makes for this user."
 	}
-	return users + " The number is what the server makes for all together."
+	return users + " The number is what the server makes for all " + count + " together."
 }
 
 // link is the board's address for a model.

@@ -85,7 +85,7 @@ func (p *pages) boardsBytes(form string) ([][]byte, error) {
 	models := p.Index.Models()
 	f := p.Index.Facets(catalog.Query{})
 	v := boardsView{Models: groupOptions(models, ""), Contexts: axisOptions(f.Contexts, usualContexts, usualLoad.context, contextLabel),
-		Requests: axisOptions(f.Concurrencies, usualRequests, usualLoad.concurrency, strconv.Itoa)}
+		Requests: axisOptions(f.Concurrencies, columnsOfThumb, usualLoad.concurrency, strconv.Itoa)}
 	for _, b := range boardTabs {
 		v.Heads = append(v.Heads, b.name())
 	}

@@ -204,12 +204,13 @@ func (v *boardView) setTabs(a *boardAsked, b *catalog.Board) {
 	if !found {
 		v.Tabs = append(v.Tabs, linkView{a.name(), a.link(a.keep(), a.model, a.weights), true})
 	}
-	if len(b.Variants) > 1 {
-		for _, w := range b.Variants {
-			if w.Key != "" {
-				v.Variants = append(v.Variants, option{w.Key, short(clip(w.Key, 64)) + ", " + plural(w.N, "run", "runs"), w.Key == b.Weights})
-			}
+	for _, w := range b.Variants {
+		if w.Key != "" {
+			v.Variants = append(v.Variants, option{w.Key, short(clip(w.Key, 64)) + ", " + plural(w.N, "run", "runs"), w.Key == b.Weights})
 		}
+	}
+	if len(v.Variants) == 1 {
+		v.Variants = nil
 	}
 	if a.engine != "" {
 		v.Kept = append(v.Kept, pair{"engine", a.engine})

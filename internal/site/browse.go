@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -15,7 +16,8 @@ import (
 
 // browseView is the list of runs.
 type browseView struct {
-	q *question
+	q     *question
+	index Index
 	// Says counts everything, Text is what was searched for.
 	Says, Text string
 	// Kept are the hidden fields of each form.
@@ -119,10 +121,10 @@ func (p *pages) browseBytes(q *question) ([][]byte, error) {
 	if err != nil {
 		return nil, refusedQuestion(err)
 	}
-	v := &browseView{q: q, Text: q.params.Get("q"), Ramp: ramp()}
+	v := &browseView{q: q, index: p.Index, Text: q.params.Get("q"), Ramp: ramp()}
 	facets := p.Index.Facets(q.Query, p.since()...)
-	v.Says = p.all()
-	v.setFacets(p, &facets)
+	v.Says = v.all(&facets)
+	v.setFacets(&facets)
 	v.setSort(&facets)
 	v.setRows(&page)
 	v.Rule = v.rule(&page)
@@ -144,10 +146,25 @@ func refusedQuestion(err error) error {
 	return &failure{status: http.StatusBadRequest, Title: "This list cannot be made", Says: capital(err.Error()) + ".", Link: "/runs", LinkText: "All runs"}
 }
 
-// all counts what the site has: "55 runs of 11 models on 14 machines."
-func (p *pages) all() string {
-	_, n := p.Index.ListedRuns(0, 0)
-	return plural(n, "run", "runs") + " of " + plural(len(p.Index.Models()), "model", "models") + " on " + plural(len(p.Index.Hardware()), "machine", "machines") + "."
+// all counts the runs that match: "55 runs of 11 models on 14 machines, from 21 Jun 2026 to 30 Nov 2026."
+func (v *browseView) all(f *catalog.Facets) string {
+	models, machines := len(f.Models), len(f.Hardware)
+	if v.q.Model != "" {
+		models = 1
+	}
+	if v.q.Hardware != "" {
+		machines = 1
+	}
+	if f.Total == 0 {
+		return "No run matches."
+	}
+	says := plural(f.Total, "run", "runs") + " of " + plural(models, "model", "models") + " on " + plural(machines, "machine", "machines")
+	if from, to := date(f.Oldest), date(f.Newest); from != to {
+		says += ", from " + from + " to " + to
+	} else if from != "" {
+		says += ", " + from
+	}
+	return says + "."
 }
 
 // since are the times that the column of dates counts from, and then none.
@@ -255,6 +272,7 @@ func (v *browseView) row(e *catalog.Entry, reason string) runRow {
 	if q.Sort == catalog.ByNewest {
 		r.Date = date(e.PublishedAt)
 	}
+	r.Date = cmp.Or(r.Date, unit.Dash)
 	if reason != "" {
 		r.Trust = capital(clip(reason, 80))
 	}
@@ -315,67 +333,4 @@ func prefillText(e *catalog.Entry, context int) string {
 // soft is a name that may break behind - / _ and : although no blank stands there.
 func soft(name string) template.HTML {
 	return template.HTML(strings.NewReplacer("-", "-<wbr>", "/", "/<wbr>", "_", "_<wbr>", ":", ":<wbr>").Replace(template.HTMLEscapeString(clip(name, 120))))
-}
-
-// usualContexts and usualRequests are offered where no run says what it has.
-var (
-	usualContexts = []int{0, 16 << 10, 32 << 10, 64 << 10, 128 << 10}
-	usualRequests = columnsOfThumb
-)
-
-// The names of the orders that a list has, with what they sort by.
-var sortNames = map[catalog.Sort]string{catalog.ByTotal: "total tok/s", catalog.ByPerRequest: "per request tok/s", catalog.ByTTFT: "TTFT",
-	catalog.ByUsers: "users that fit", catalog.ByPrefill: "prefill", catalog.ByNewest: "newest"}
-
-// setSort gives the forms and heads that order the list.
-func (v *browseView) setSort(f *catalog.Facets) {
-	q := v.q
-	by := q.Sort
-	if by != catalog.ByPerRequest && by != catalog.ByTTFT {
-		by = catalog.ByTotal
-	}
-	v.SortName, v.SortKey = sortNames[by], string(by)
-	v.Contexts, v.Requests = axisOptions(f.Contexts, usualContexts, q.cell.context, contextLabel), axisOptions(f.Concurrencies, usualRequests, q.cell.concurrency, strconv.Itoa)
-	for _, s := range []catalog.Sort{catalog.ByTotal, catalog.ByPerRequest, catalog.ByTTFT, catalog.ByUsers, catalog.ByPrefill, catalog.ByNewest} {
-		if s != by {
-			v.Orders = append(v.Orders, linkView{sortNames[s], q.with("sort", string(s)), s == q.Sort})
-		}
-	}
-	cell := q.cell.String()
-	k := columnHead{Text: "Total tok/s", Second: cell, Link: q.with("sort", string(catalog.ByTotal)), Sorted: q.Sort == catalog.ByTotal}
-	switch by {
-	case catalog.ByPerRequest:
-		k = columnHead{Text: "Per request tok/s", Second: cell, Link: q.with("sort", string(by)), Sorted: true}
-	case catalog.ByTTFT:
-		k = columnHead{Text: "TTFT", Second: cell, Link: q.with("sort", string(by)), Sorted: true, Least: true}
-	}
-	dated := columnHead{Text: "Measured", Link: q.with("sort", string(catalog.ByNewest))}
-	if q.Sort == catalog.ByNewest {
-		dated.Text, dated.Sorted = "Published", true
-	}
-	v.Heads = []columnHead{{Text: "Matrix", Hidden: true}, {Text: "Model", Left: true}, {Text: "Hardware, engine", Left: true}, k,
-		{Text: "Users at", Second: floorText(q.floor) + " tok/s, " + contextLabel(q.users), Link: q.with("sort", string(catalog.ByUsers)), Sorted: q.Sort == catalog.ByUsers},
-		{Text: "Prefill", Second: contextLabel(q.prefill), Link: q.with("sort", string(catalog.ByPrefill)), Sorted: q.Sort == catalog.ByPrefill},
-		{Text: "Trust", Left: true}, dated, {Text: "Compare", Hidden: true}}
-}
-
-// axisOptions are the contexts or requests at once of the matching runs; many lists have few of them in common, so that the
-// rare ones are left out.
-func axisOptions(found []catalog.Facet, usual []int, chosen int, label func(int) string) []option {
-	most := 0
-	for _, f := range found {
-		most = max(most, f.N)
-	}
-	var list []option
-	for _, f := range found {
-		if n, err := strconv.Atoi(f.Key); err == nil && (f.N*20 >= most || n == chosen) {
-			list = append(list, option{Value: label(n), Text: label(n)})
-		}
-	}
-	if len(list) == 0 {
-		for _, n := range usual {
-			list = append(list, option{Value: label(n), Text: label(n)})
-		}
-	}
-	return options(list[:min(len(list), 40)], label(chosen))
 }

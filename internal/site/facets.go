@@ -37,9 +37,9 @@ const (
 )
 
 // setFacets gives what narrows the list, as links and as selects.
-func (v *browseView) setFacets(p *pages, f *catalog.Facets) {
+func (v *browseView) setFacets(f *catalog.Facets) {
 	q := v.q
-	engines := v.engineFacet(p, f)
+	engines := v.engineFacet(f)
 	v.Facets = []facetView{
 		v.facet("Model", "model", q.Model, f.Models), v.facet("GPU", "gpu", q.Hardware, f.Hardware), engines,
 		v.facet("Quantization", "quant", q.Quantization, f.Quantizations), v.trustFacet(f.Levels), v.facet("Method", "method", q.Method, f.Methods),
@@ -61,13 +61,13 @@ func (v *browseView) facet(title, param, chosen string, values []catalog.Facet) 
 		show = longFacet
 	}
 	for i, f := range values {
-		if on := f.Key == chosen; i < show || on {
+		if on := chosen != "" && f.Key == facetKey(param, chosen); i < show || on {
 			out.Items = append(out.Items, v.item(param, f, on))
 		}
 	}
 	if chosen != "" {
 		if !slices.ContainsFunc(out.Items, func(i facetItem) bool { return i.On }) {
-			out.Items = append(out.Items, facetItem{Text: clip(chosen, 60), Link: v.q.with(param, ""), N: "0", On: true})
+			out.Items = append(out.Items, facetItem{Text: clip(v.name(param, chosen), 60), Link: v.q.with(param, ""), N: "0", On: true})
 		}
 		out.More = append(out.More, linkView{Text: "any", Link: v.q.with(param, "")})
 	}
@@ -80,6 +80,27 @@ func (v *browseView) facet(title, param, chosen string, values []catalog.Facet) 
 	return out
 }
 
+// facetKey is a chosen value as facets have it: models and machines go by keys.
+func facetKey(param, chosen string) string {
+	if param == "model" || param == "gpu" {
+		return catalog.Key(chosen)
+	}
+	return chosen
+}
+
+// name is what a key stands for that no matching run has.
+func (v *browseView) name(param, key string) string {
+	groups := map[string]func() []catalog.Group{"model": v.index.Models, "gpu": v.index.Hardware}[param]
+	if groups != nil {
+		for _, g := range groups() {
+			if g.Key == catalog.Key(key) {
+				return g.Name
+			}
+		}
+	}
+	return key
+}
+
 func (v *browseView) item(param string, f catalog.Facet, on bool) facetItem {
 	item := facetItem{Text: clip(f.Name, 80), N: unit.Count(f.N), On: on, Link: v.q.with(param, f.Key, "facet", "")}
 	if on {
@@ -89,20 +110,12 @@ func (v *browseView) item(param string, f catalog.Facet, on bool) facetItem {
 }
 
 // engineFacet is the engines, with the versions of the one that is chosen, else of the one with most runs.
-func (v *browseView) engineFacet(p *pages, f *catalog.Facets) facetView {
+func (v *browseView) engineFacet(f *catalog.Facets) facetView {
 	q := v.q
 	out := facetView{Title: "Engine and version"}
-	open, versions := catalog.Key(q.Engine), f.Versions
+	open := catalog.Key(q.Engine)
 	if q.Engine == "" && len(f.Engines) > 0 {
 		open = f.Engines[0].Key
-		of := q.Query
-		of.Engine = open
-		versions = p.Index.Facets(of).Versions
-	}
-	slices.SortStableFunc(versions, func(a, b catalog.Facet) int { return compareVersions(b.Name, a.Name) })
-	show := shortVersions
-	if q.Engine != "" {
-		show = longVersions
 	}
 	for i, e := range f.Engines {
 		on := q.Engine != "" && e.Key == open
@@ -115,18 +128,8 @@ func (v *browseView) engineFacet(p *pages, f *catalog.Facets) facetView {
 			item.Link = q.with("engine", "", "facet", "")
 		}
 		out.Items = append(out.Items, item)
-		if e.Key != open {
-			continue
-		}
-		for j, version := range versions {
-			if chosen := version.Key == q.EngineVersion; j < show || chosen {
-				inner := v.item("version", version, chosen)
-				inner.Inner = true
-				if !chosen {
-					inner.Link = q.with("engine", open, "version", version.Key, "facet", "")
-				}
-				out.Items = append(out.Items, inner)
-			}
+		if e.Key == open {
+			out.Items = append(out.Items, v.versionItems(f, open)...)
 		}
 	}
 	if q.Engine != "" {
@@ -136,6 +139,30 @@ func (v *browseView) engineFacet(p *pages, f *catalog.Facets) facetView {
 		out.More = append(out.More, linkView{Text: "all " + unit.Count(len(f.Engines)), Link: q.with("facet", "engine")})
 	}
 	return out
+}
+
+// versionItems are the versions of an engine, the newest first: a few of one that is not chosen.
+func (v *browseView) versionItems(f *catalog.Facets, engine string) (items []facetItem) {
+	q, show, versions := v.q, longVersions, f.Versions
+	if q.Engine == "" {
+		of := q.Query
+		of.Engine = engine
+		show, versions = shortVersions, v.index.Facets(of).Versions
+	}
+	slices.SortStableFunc(versions, func(a, b catalog.Facet) int { return compareVersions(b.Name, a.Name) })
+	for i, version := range versions {
+		chosen := version.Key == q.EngineVersion
+		if i >= show && !chosen {
+			continue
+		}
+		item := v.item("version", version, chosen)
+		item.Inner = true
+		if !chosen {
+			item.Link = q.with("engine", engine, "version", version.Key, "facet", "")
+		}
+		items = append(items, item)
+	}
+	return items
 }
 
 // levelKey is a level as a parameter, "" for any.

@@ -287,34 +287,18 @@ func (a *answers) faster(engines, machines []catalog.Group) (engine, machine, sa
 	return "", "", "No engine was measured in two versions on one machine yet."
 }
 
+// stepCell is the cell that versions are compared at.
+var stepCell = place{16 << 10, 1}
+
 // step compares the two newest versions of the set-up that was measured in most versions; "" where there is none.
 func step(runs []*catalog.Entry) string {
-	setups := map[string]map[string]*catalog.Entry{}
-	for _, e := range runs {
-		name := e.ModelKey + " " + e.Quantization + " " + e.Weights
-		if e.EngineVersion == "" || !measuredAt(e, place{16 << 10, 1}) {
-			continue
-		}
-		if setups[name] == nil {
-			setups[name] = map[string]*catalog.Entry{}
-		}
-		if old := setups[name][e.EngineVersion]; old == nil || newer(e, old) {
-			setups[name][e.EngineVersion] = e
-		}
-	}
-	var best []*catalog.Entry
-	for _, versions := range setups {
-		list := slices.SortedFunc(maps.Values(versions), func(a, b *catalog.Entry) int { return compareVersions(a.EngineVersion, b.EngineVersion) })
-		if len(list) > len(best) || len(list) == len(best) && len(best) > 0 && list[0].ID < best[0].ID {
-			best = list
-		}
-	}
+	best := mostVersions(runs)
 	if len(best) < 2 {
 		return ""
 	}
 	from, to := best[len(best)-2], best[len(best)-1]
-	a, ha, _ := totalAt(from, place{16 << 10, 1})
-	b, hb, _ := totalAt(to, place{16 << 10, 1})
+	a, ha, _ := totalAt(from, stepCell)
+	b, hb, _ := totalAt(to, stepCell)
 	how := "within the intervals"
 	switch {
 	case ha == 0 || hb == 0:
@@ -324,6 +308,30 @@ func step(runs []*catalog.Entry) string {
 	}
 	return clip(from.Engine, 40) + " " + clip(from.EngineVersion, 20) + " to " + clip(to.EngineVersion, 20) + ", " + clip(to.Model, 60) + " on " + clip(to.Hardware, 60) + ": " +
 		unit.Change(b/a-1) + " at 16K for one user, " + how + "."
+}
+
+// mostVersions are the newest runs of each version of the set-up that was measured in most, by version.
+func mostVersions(runs []*catalog.Entry) (best []*catalog.Entry) {
+	setups := map[string]map[string]*catalog.Entry{}
+	for _, e := range runs {
+		if e.EngineVersion == "" || !measuredAt(e, stepCell) {
+			continue
+		}
+		name := e.ModelKey + " " + e.Quantization + " " + e.Weights
+		if setups[name] == nil {
+			setups[name] = map[string]*catalog.Entry{}
+		}
+		if old := setups[name][e.EngineVersion]; old == nil || newer(e, old) {
+			setups[name][e.EngineVersion] = e
+		}
+	}
+	for _, versions := range setups {
+		list := slices.SortedFunc(maps.Values(versions), func(a, b *catalog.Entry) int { return compareVersions(a.EngineVersion, b.EngineVersion) })
+		if len(list) > len(best) || len(list) == len(best) && list[0].ID < best[0].ID {
+			best = list
+		}
+	}
+	return best
 }
 
 // runs answers what a card runs.

@@ -106,8 +106,6 @@ qwen3-8b | L40S 48GB | sglang 0.6.2 | 10-22 | 4
 agents | RTX 5090 32GB | vllm 0.32.0 | 11-23 | 3 | speculative
 agents | RTX 4090 24GB | vllm 0.32.0 | 11-13 | 2 | quick, repeats 1
 qwen3-coder | RTX 4090 24GB | vllm 0.32.0 | 10-02 | 1 | compat, repeats 1
-agents | RTX 3090 24GB | vllm 0.32.0 | 11-29 | 2 | compat, unlocked, repeats 1
-qwen3-coder | RTX 3090 24GB | vllm 0.32.0 | 11-30 | 2 | compat, unlocked, repeats 1, looped 16x2
 qwen3-8b | L40S 48GB | vllm 0.32.0 | 11-01 | 3 | repeats 1, raised`
 
 // Example invents the runs of a small site, newest last: closed form by bandwidth, batch and room for the KV cache.
@@ -182,8 +180,6 @@ func special(e *catalog.Entry, word string, hurt map[string]speedmatrix.Status) 
 		e.Method = speedmatrix.MethodQuick
 	case "compat":
 		e.Method, e.Origin, e.Source, e.EventsHash = speedmatrix.MethodCompat, "imported", "llm-inference-bench 0.8.0", ""
-	case "unlocked":
-		e.Modified = "modified card, unlocked"
 	case "raised":
 		e.Modified = "power limit raised to 400 W"
 	}
