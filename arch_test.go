@@ -37,6 +37,7 @@ var places = []place{
 	{"bench/pacing", "*", "prints how late the simulated server's steps are"},
 	{"bench/telemetry", "*", "prints what sampling the machine costs"},
 	{"bench/vocab", "*", "writes the simulated server's vocabulary"},
+	{"bench/site", "*", "fills a results site and asks it"},
 	{"bench/starved", "*", "starves the client and looks for a Valid cell that is wrong"},
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"fidelity", "*", "tests alone: the program held against every known fault of programs of its kind"},
