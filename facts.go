@@ -87,6 +87,33 @@ const (
 	EngineExpertParallel   = "expert_parallel"
 )
 
+// The keys of engine facts that command lines give.
+const (
+	// EngineLaunched says that this program started the server, EngineReadySeconds how long that took from the start of
+	// the command.
+	EngineLaunched     = "launched"
+	EngineReadySeconds = "ready_seconds"
+	// EngineEnvironment are the variables that change an engine's speed, as NAME=VALUE words.
+	EngineEnvironment = "environment"
+	// EngineEager says that every kernel of a step is started anew.
+	EngineEager        = "enforce_eager"
+	EngineCompilation  = "compilation_config"
+	EngineTorchCompile = "torch_compile"
+	// EngineMemoryShare is the share of the GPU's memory that the engine takes, EngineOffload what it moves to the
+	// machine's memory, in GB.
+	EngineMemoryShare    = "gpu_memory_utilization"
+	EngineOffload        = "cpu_offload_gb"
+	EngineContext        = "context_tokens"
+	EngineThreads        = "threads"
+	EnginePhysicalTokens = "physical_batch_tokens"
+	EngineGPULayers      = "gpu_layers"
+	EngineCPUMoELayers   = "cpu_moe_layers"
+	EngineFlashAttention = "flash_attention"
+	EngineTensorSplit    = "tensor_split"
+	EngineSplitMode      = "split_mode"
+	EngineKVUnified      = "kv_unified"
+)
+
 // The keys of engine facts: what it answers and how it is handled.
 const (
 	// EngineAPIs lists the completion endpoints by the names of their dialects.

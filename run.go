@@ -145,6 +145,11 @@ type Plan struct {
 	PromptTokens    float64 `json:"prompt_tokens"`
 	// Resumed counts how often the run was gone on with.
 	Resumed int `json:"resumed"`
+	// TakenSeconds is the time from start to end, SeparateSeconds what the same cells would have taken with prefill
+	// samples apart from the fills and with windows of the method's whole duration. Both are nil unless a run of
+	// method standard/1 went from start to end by itself.
+	TakenSeconds    *float64 `json:"taken_seconds,omitempty"`
+	SeparateSeconds *float64 `json:"separate_seconds,omitempty"`
 }
 
 // Client is how well this program could measure on this machine.
@@ -179,10 +184,14 @@ type Finding struct {
 // Drift is the first cell measured again at the end.
 type Drift struct {
 	Cell Cell `json:"cell"`
-	// Change is (again − first) ÷ first of total tok/s; Significant when beyond both intervals.
+	// Change is (again − first) ÷ first of total tok/s; Significant when beyond both intervals and at least LeastDrift.
 	Change      *float64 `json:"change"`
 	Significant bool     `json:"significant"`
 }
+
+// LeastDrift is the change, as a share, below which a drift is none: the intervals are those of a window each, and what
+// another measurement differs by anyway is outside of them.
+const LeastDrift = 0.01
 
 // Repeat is one more measurement of the decode matrix.
 type Repeat struct {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"speedmatrix"
@@ -45,9 +46,9 @@ func (s *Session) measureDrift(ctx context.Context) error {
 	s.Run.Drift = &speedmatrix.Drift{Cell: again}
 	if again.Status == speedmatrix.StatusValid {
 		s.Run.Drift.Change = relativeChange(first.TotalTokensPerSecond, again.TotalTokensPerSecond)
-		s.Run.Drift.Significant = apart(first, &again)
+		s.Run.Drift.Significant = s.Run.Drift.Change != nil && math.Abs(*s.Run.Drift.Change) >= speedmatrix.LeastDrift && apart(first, &again)
 	}
-	if s.Run.Drift.Significant && s.Run.Drift.Change != nil {
+	if s.Run.Drift.Significant {
 		s.Warn("drift", fmt.Sprintf("the first cell measured again at the end is %+.1f %% off, beyond both intervals: the machine or the server changed during the run",
 			*s.Run.Drift.Change*100))
 	}

@@ -89,6 +89,38 @@ func fullShare(e *Evidence, w window) float64 {
 	return share
 }
 
+// putBackShare is the share of the window in which an engine ran fewer of our requests than it had begun to answer,
+// while requests waited: the others it had preempted. vLLM counts a preemption only when the request runs again, so its
+// counter stands still where that does not happen in the cell's time.
+//
+// Gauges may be as old as a step, and the end of an answer may arrive late: a request counts as begun if its first text
+// came before the scrape before, and if it was in flight beyond the scrape after. What never ran was not put back, so
+// the running gauge must have been higher in the cell.
+func putBackShare(e *Evidence, w window) (share float64) {
+	if !e.LiveCounter {
+		return 0 // then the gauges may stand still for many steps too
+	}
+	putBack := map[*speedmatrix.ServerRow]bool{}
+	most := 0.0
+	for i := 1; i+1 < len(e.Scrapes); i++ {
+		s := &e.Scrapes[i]
+		if s.Running == nil || s.Waiting == nil {
+			continue
+		}
+		begun := 0
+		for _, r := range e.Requests {
+			row := &r.Row
+			if row.FirstNS != nil && *row.FirstNS <= e.Scrapes[i-1].SentNS && (row.EndedNS == nil || *row.EndedNS > e.Scrapes[i+1].ReceivedNS) {
+				begun++
+			}
+		}
+		putBack[s] = *s.Waiting > 0 && *s.Running < min(float64(begun), most)
+		most = max(most, *s.Running)
+	}
+	share, _ = heldShare(e.Scrapes, w, func(s *speedmatrix.ServerRow) bool { return putBack[s] })
+	return share
+}
+
 // activeMean is the mean of the running gauge in the window, else the mean of our requests in flight.
 func activeMean(e *Evidence, w window) *float64 {
 	sum, n := 0.0, 0

@@ -146,26 +146,25 @@ func TestPrecisionEndsASteadyWindowEarlyAndNoOther(t *testing.T) {
 	}
 }
 
-func TestDriftIsMeasuredAndSignificantOnlyBeyondTheIntervals(t *testing.T) {
-	for _, slower := range []bool{false, true} {
+func TestDriftIsSignificantOnlyBeyondTheIntervalsAndOnePercent(t *testing.T) {
+	for _, tt := range []struct {
+		gap         time.Duration
+		significant bool
+	}{{20 * ms, false}, {20 * ms * 1008 / 1000, false}, {20 * ms * 1012 / 1000, true}, {22 * ms, true}} {
 		s := bench.Settings{Contexts: []int{0}, Concurrency: []int{1, 2}, NoPrefill: true}
 		w := measure(t, setting{settings: s, script: truth.Script{Gap: func(s truth.Step) time.Duration {
-			if slower && s.Request > 2 {
-				return 22 * ms
+			if s.Request > 2 {
+				return tt.gap
 			}
 			return 20 * ms
 		}}})
 		d := w.run.Drift
-		if d == nil || d.Change == nil || d.Significant != slower {
-			t.Fatalf("slower %v: drift %+v", slower, d)
+		if d == nil || d.Change == nil || d.Significant != tt.significant {
+			t.Fatalf("then %v: drift %+v", tt.gap, d)
 		}
-		want := 0.0
-		if slower {
-			want = 20.0/22 - 1
-		}
-		near(t, "change", d.Change, want)
-		if len(w.run.Warnings) > 0 != slower {
-			t.Errorf("slower %v: warnings %v", slower, w.run.Warnings)
+		near(t, "change", d.Change, float64(20*ms)/float64(tt.gap)-1)
+		if len(w.run.Warnings) > 0 != tt.significant {
+			t.Errorf("then %v: warnings %v", tt.gap, w.run.Warnings)
 		}
 		w.verified()
 	}

@@ -93,6 +93,9 @@ func judgeCapacity(e *Evidence, c *speedmatrix.Cell, w window, windowed bool) (s
 		if share := fullShare(e, w); share > queuedShareLimit {
 			return speedmatrix.StatusOverCapacity, fmt.Sprintf("requests waited with the KV cache at least 95 %% in use for %.0f %% of the window", share*100)
 		}
+		if share := putBackShare(e, w); share > queuedShareLimit {
+			return speedmatrix.StatusOverCapacity, fmt.Sprintf("requests that had begun to answer were put back into the queue for %.0f %% of the window", share*100)
+		}
 	}
 	return "", ""
 }

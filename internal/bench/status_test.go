@@ -49,6 +49,9 @@ func TestEveryStatusHasItsCauseAndItsReason(t *testing.T) {
 			status: speedmatrix.StatusOverCapacity, reason: "4 prompts of 4K need 16,448 of 8,192 tokens"},
 		{name: "preempted", s: setting{settings: one(0, 2), script: truth.Script{Preempt: []truth.Preemption{{Request: 0, At: 6 * second, Pause: second}}}},
 			status: speedmatrix.StatusOverCapacity, reason: "preempted requests 1 time"},
+		{name: "preempted and never run again", s: setting{settings: one(0, 2),
+			script: truth.Script{Preempt: []truth.Preemption{{Request: 1, At: 12 * second, Pause: time.Hour, CountLate: true}}}},
+			status: speedmatrix.StatusOverCapacity, reason: "had begun to answer were put back into the queue for "},
 		{name: "refused for memory", s: setting{settings: one(0, 4), script: truth.Script{Fail: from(2, truth.Failure{Kind: truth.FailStatus, Problem: lowMemory})}},
 			status: speedmatrix.StatusOverCapacity, reason: "for memory: KV cache is full"},
 		{name: "waiting with a full cache", s: setting{settings: one(0, 8),
@@ -141,6 +144,45 @@ func TestAServerThatIsNotEmptyIsNamed(t *testing.T) {
 	c := w.cell(0, 1)
 	if c.Status != speedmatrix.StatusFailed || !strings.Contains(c.Reason, "running 3, waiting 0, ours 0") {
 		t.Errorf("%s: %s", c.Status, c.Reason)
+	}
+}
+
+// A server without gauges is asked for one token. How long that takes varies: one quick answer does not make all later
+// ones look slow, but a load that others put on it does.
+func TestAServerWithoutGaugesIsEmptyWhenATokenTakesAsLongAsUsual(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		stall  func(req int) time.Duration // beyond 10 ms
+		status speedmatrix.Status
+		reason string
+	}{
+		{"one quick answer", func(req int) time.Duration {
+			if req == 0 {
+				return 0
+			}
+			return 50*ms + time.Duration(req*37%11)*4*ms
+		}, speedmatrix.StatusValid, ""},
+		{"slow from some time on", func(req int) time.Duration {
+			if req < 7 { // five to learn what is usual, two of the cell
+				return 50 * ms
+			}
+			return 100 * ms
+		}, speedmatrix.StatusFailed, "whether it is empty: one token took 110.0 ms, when it is empty 60.0 ms"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := measure(t, setting{settings: one(0, 2), blind: true, script: truth.Script{Engine: truth.Plain, Gap: every(20 * ms), PrefillBase: 10 * ms,
+				Stall: func(req, token int) time.Duration {
+					if token > 0 {
+						return 0
+					}
+					return tt.stall(req)
+				}}})
+			c := w.cell(0, 2)
+			if c.Status != tt.status || !strings.Contains(c.Reason, tt.reason) {
+				t.Errorf("%s: %s", c.Status, c.Reason)
+			}
+			w.verified()
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -107,7 +108,7 @@ func (w *warming) prefill(ctx context.Context, size int) {
 	if !f.OK() {
 		if ctx.Err() == nil {
 			w.out.Warnings = append(w.out.Warnings, speedmatrix.Warning{Code: "warm-up",
-				Message: fmt.Sprintf("a prefill of %d tokens in the warm-up failed: %s", size, row.Error)})
+				Message: fmt.Sprintf("a prefill of %d tokens in the warm-up failed: %s", size, cmp.Or(row.Error, f.Left))})
 		}
 		return
 	}

@@ -146,7 +146,7 @@ func (r *runner) agreeToLaunch(ctx context.Context) error {
 	if r.command != nil || !r.resumed || r.doc.LaunchCommand == nil {
 		return nil
 	}
-	if launched, _ := r.doc.Engine.Bool(launch.Launched); !launched {
+	if launched, _ := r.doc.Engine.Bool(speedmatrix.EngineLaunched); !launched {
 		return nil
 	}
 	ready, err := r.readiness()
@@ -252,8 +252,8 @@ func (r *runner) readProcess(ctx context.Context) {
 
 func (r *runner) readLaunched(server *launch.Server) {
 	engine := r.server.Facts.Engine
-	engine.Set(launch.Launched, true, launch.Source)
-	engine.Set(launch.ReadySeconds, math.Round(server.ReadyAfter().Seconds()*1000)/1000, launch.Source)
+	engine.Set(speedmatrix.EngineLaunched, true, launch.Source)
+	engine.Set(speedmatrix.EngineReadySeconds, math.Round(server.ReadyAfter().Seconds()*1000)/1000, launch.Source)
 	r.takeCommand(r.command, r.command.Text)
 	env := slices.Clone(r.command.Env)
 	if r.env.Environ != nil {
@@ -271,6 +271,9 @@ func (r *runner) readListening(ctx context.Context) {
 	p := r.env.Listening(ctx, port)
 	if p == nil {
 		return
+	}
+	if p.Elsewhere && r.server.Facts.Engine.Text(speedmatrix.EngineProxy) == "" {
+		r.server.EngineHere = false // a tunnel that no answer tells of
 	}
 	command := p.Command()
 	if command == nil {
@@ -307,6 +310,6 @@ func (r *runner) takeFacts(model, engine speedmatrix.Facts) {
 
 func (r *runner) takeEnvironment(env []string) {
 	if allowed := launch.Allowed(env); len(allowed) > 0 {
-		r.server.Facts.Engine.Set(launch.Environment, launch.Quote(allowed), launch.Source)
+		r.server.Facts.Engine.Set(speedmatrix.EngineEnvironment, launch.Quote(allowed), launch.Source)
 	}
 }

@@ -73,7 +73,7 @@ func TestRealRunStartsAServerAndStopsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if launched, _ := doc.Engine.Bool(launch.Launched); !launched || doc.Engine[launch.ReadySeconds].Value == nil || doc.FindCell(speedmatrix.PhaseDecode, 0, 1).TotalTokensPerSecond == nil {
+	if launched, _ := doc.Engine.Bool(speedmatrix.EngineLaunched); !launched || doc.Engine[speedmatrix.EngineReadySeconds].Value == nil || doc.FindCell(speedmatrix.PhaseDecode, 0, 1).TotalTokensPerSecond == nil {
 		t.Errorf("engine %v", doc.Engine)
 	}
 	if log, err := open.Log(); err != nil || !strings.Contains(string(log), "Serves") {

@@ -156,7 +156,7 @@ func unknownOr(text string) string {
 func (r *runner) told(now speedmatrix.Facts) (keys []string) {
 	for key, fact := range r.doc.Engine {
 		_, still := now[key]
-		skip := slices.Contains(sameEngine, key) || slices.Contains([]string{launch.Launched, launch.ReadySeconds, speedmatrix.EngineKVTokens}, key)
+		skip := slices.Contains(sameEngine, key) || slices.Contains([]string{speedmatrix.EngineLaunched, speedmatrix.EngineReadySeconds, speedmatrix.EngineKVTokens}, key)
 		if fact.Source == launch.Source && still && !skip {
 			keys = append(keys, key)
 		}

@@ -14,13 +14,6 @@ import (
 // Source is the source of facts that a command line or a process gave.
 const Source = "process"
 
-// Keys of engine facts that command lines give beyond those with a constant in the vocabulary.
-const (
-	Launched     = "launched"      // whether this program started the server
-	ReadySeconds = "ready_seconds" // from the start of the command until the server was ready
-	Environment  = "environment"   // the variables that change an engine's speed, as NAME=VALUE words
-)
-
 // facts collects what a command line says.
 type facts struct {
 	model, engine speedmatrix.Facts
@@ -154,20 +147,20 @@ func readVLLM(v *view, f *facts) {
 	f.switched(speedmatrix.EnginePrefixCaching, "enable-prefix-caching")
 	f.switched(speedmatrix.EngineChunkedPrefill, "enable-chunked-prefill")
 	f.switched(speedmatrix.EngineAsyncScheduling, "async-scheduling")
-	f.flag("enforce_eager", true, "--enforce-eager")
-	f.number("gpu_memory_utilization", "--gpu-memory-utilization")
+	f.flag(speedmatrix.EngineEager, true, "--enforce-eager")
+	f.number(speedmatrix.EngineMemoryShare, "--gpu-memory-utilization")
 	f.whole(f.engine, speedmatrix.EngineTensorParallel, "--tensor-parallel-size", "-tp")
 	f.whole(f.engine, speedmatrix.EnginePipelineParallel, "--pipeline-parallel-size", "-pp")
 	f.whole(f.engine, speedmatrix.EngineDataParallel, "--data-parallel-size", "-dp")
-	f.flag("expert_parallelism", true, "--enable-expert-parallel")
+	f.flag(speedmatrix.EngineExpertParallel, true, "--enable-expert-parallel")
 	f.speculation("--speculative-config", "-sc")
-	f.text(f.engine, "compilation_config", "--compilation-config", "-O")
+	f.text(f.engine, speedmatrix.EngineCompilation, "--compilation-config", "-O")
 	f.text(f.engine, speedmatrix.EngineAttention, "--attention-backend")
 	if backend := v.env["VLLM_ATTENTION_BACKEND"]; backend != "" {
 		f.engine.Set(speedmatrix.EngineAttention, backend, Source)
 	}
 	f.text(f.model, speedmatrix.ModelDType, "--dtype")
-	f.number("cpu_offload_gb", "--cpu-offload-gb")
+	f.number(speedmatrix.EngineOffload, "--cpu-offload-gb")
 	f.text(f.engine, speedmatrix.EngineSchedulingPolicy, "--scheduling-policy")
 }
 
@@ -182,15 +175,15 @@ func readSGLang(v *view, f *facts) {
 	f.whole(f.engine, speedmatrix.EngineKVBlockTokens, "--page-size")
 	f.text(f.engine, speedmatrix.EngineKVType, "--kv-cache-dtype")
 	f.flag(speedmatrix.EnginePrefixCaching, false, "--disable-radix-cache")
-	f.flag("enforce_eager", true, "--disable-cuda-graph")
-	f.number("gpu_memory_utilization", "--mem-fraction-static")
+	f.flag(speedmatrix.EngineEager, true, "--disable-cuda-graph")
+	f.number(speedmatrix.EngineMemoryShare, "--mem-fraction-static")
 	f.whole(f.engine, speedmatrix.EngineTensorParallel, "--tensor-parallel-size", "--tp-size", "--tp")
 	f.whole(f.engine, speedmatrix.EngineDataParallel, "--data-parallel-size", "--dp-size", "--dp")
 	f.whole(f.engine, speedmatrix.EnginePipelineParallel, "--pipeline-parallel-size", "--pp-size", "--pp")
 	f.text(f.engine, speedmatrix.EngineAttention, "--attention-backend")
 	f.text(f.model, speedmatrix.ModelDType, "--dtype")
 	f.text(f.engine, speedmatrix.EngineSchedulingPolicy, "--schedule-policy")
-	f.flag("torch_compile", true, "--enable-torch-compile")
+	f.flag(speedmatrix.EngineTorchCompile, true, "--enable-torch-compile")
 	if method, ok := v.option("--speculative-algorithm", "--speculative-algo"); ok {
 		tokens, _ := v.option("--speculative-num-draft-tokens")
 		f.engine.Set(speedmatrix.EngineSpeculative, drafted(method, parsed(tokens, 0)), Source)
@@ -200,10 +193,10 @@ func readSGLang(v *view, f *facts) {
 func readLlamaCpp(v *view, f *facts) {
 	loaded, _ := v.option("-m", "--model", "-hf", "-hfr", "--hf-repo")
 	f.modelName(loaded)
-	f.whole(f.engine, "context_tokens", "-c", "--ctx-size")
+	f.whole(f.engine, speedmatrix.EngineContext, "-c", "--ctx-size")
 	f.whole(f.engine, speedmatrix.EngineRunningLimit, "-np", "--parallel")
 	f.whole(f.engine, speedmatrix.EngineStepTokens, "-b", "--batch-size")
-	f.whole(f.engine, "physical_batch_tokens", "-ub", "--ubatch-size")
+	f.whole(f.engine, speedmatrix.EnginePhysicalTokens, "-ub", "--ubatch-size")
 	keys, _ := v.option("-ctk", "--cache-type-k")
 	values, _ := v.option("-ctv", "--cache-type-v")
 	if keys != "" || values != "" {
@@ -219,18 +212,18 @@ func readLlamaCpp(v *view, f *facts) {
 		}
 		f.engine.Set(speedmatrix.EngineKVType, kind, Source)
 	}
-	f.text(f.engine, "gpu_layers", "-ngl", "--n-gpu-layers", "--gpu-layers")
-	f.whole(f.engine, "cpu_moe_layers", "--n-cpu-moe", "-ncmoe")
+	f.text(f.engine, speedmatrix.EngineGPULayers, "-ngl", "--n-gpu-layers", "--gpu-layers")
+	f.whole(f.engine, speedmatrix.EngineCPUMoELayers, "--n-cpu-moe", "-ncmoe")
 	if value, ok := v.option("-fa", "--flash-attn"); ok && value != "auto" {
-		f.engine.Set("flash_attention", !slices.Contains([]string{"off", "0", "false"}, value), Source)
+		f.engine.Set(speedmatrix.EngineFlashAttention, !slices.Contains([]string{"off", "0", "false"}, value), Source)
 	}
-	f.whole(f.engine, "threads", "-t", "--threads")
+	f.whole(f.engine, speedmatrix.EngineThreads, "-t", "--threads")
 	if _, ok := v.option("-md", "--model-draft"); ok {
 		f.engine.Set(speedmatrix.EngineSpeculative, "on", Source)
 	}
-	f.text(f.engine, "tensor_split", "-ts", "--tensor-split")
-	f.text(f.engine, "split_mode", "-sm", "--split-mode")
-	f.flag("kv_unified", true, "-kvu", "--kv-unified")
+	f.text(f.engine, speedmatrix.EngineTensorSplit, "-ts", "--tensor-split")
+	f.text(f.engine, speedmatrix.EngineSplitMode, "-sm", "--split-mode")
+	f.flag(speedmatrix.EngineKVUnified, true, "-kvu", "--kv-unified")
 }
 
 func readOllama(v *view, f *facts) {
@@ -244,7 +237,7 @@ func readOllama(v *view, f *facts) {
 	whole := func(text string) (any, bool) { n, err := strconv.Atoi(text); return n, err == nil && n > 0 }
 	truth := func(text string) (any, bool) { b, err := strconv.ParseBool(text); return b, err == nil }
 	set(speedmatrix.EngineRunningLimit, "OLLAMA_NUM_PARALLEL", whole)
-	set("context_tokens", "OLLAMA_CONTEXT_LENGTH", whole)
-	set("flash_attention", "OLLAMA_FLASH_ATTENTION", truth)
+	set(speedmatrix.EngineContext, "OLLAMA_CONTEXT_LENGTH", whole)
+	set(speedmatrix.EngineFlashAttention, "OLLAMA_FLASH_ATTENTION", truth)
 	set(speedmatrix.EngineKVType, "OLLAMA_KV_CACHE_TYPE", func(text string) (any, bool) { return text, true })
 }

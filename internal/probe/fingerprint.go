@@ -37,8 +37,11 @@ func signature(fingerprint string) (kind Kind, version string) {
 			continue
 		}
 		version = m[1]
-		if f.kind == KindOllama || strings.HasPrefix(version, "b0-") {
+		switch f.kind {
+		case KindOllama:
 			version = ""
+		case KindLlamaCpp:
+			version = llamaVersion(version)
 		}
 		return f.kind, version
 	}

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"speedmatrix"
@@ -57,10 +56,7 @@ func (s *Server) readLlamaCpp(ctx context.Context, w *sight) {
 	var p llamaProps
 	if w.get("/props").decode(&p) {
 		s.nameEngine(KindLlamaCpp, "github.com/ggml-org/llama.cpp", sourceProps)
-		// Builds outside of the project's own do not know their number.
-		if p.Build != "" && !strings.HasPrefix(p.Build, "b0-") {
-			s.setVersion(p.Build, sourceProps)
-		}
+		s.setVersion(llamaVersion(p.Build), sourceProps)
 		if p.Slots > 0 {
 			engine.Set(speedmatrix.EngineRunningLimit, p.Slots, sourceProps)
 		}
@@ -80,6 +76,19 @@ func (s *Server) readLlamaCpp(ctx context.Context, w *sight) {
 	}
 	s.readModelMeta(w.listing)
 	s.readSlotFacts(ctx, p.Slots)
+}
+
+// llamaVersion is a build's number and commit. A build's number is its count of commits: 0 where it was made without
+// the history, 1 where with the newest commit alone; then the commit says which it is, if it is known.
+func llamaVersion(build string) string {
+	number, commit, _ := strings.Cut(build, "-")
+	switch {
+	case number != "b0" && number != "b1":
+		return build
+	case commit == "unknown":
+		return ""
+	}
+	return commit
 }
 
 // readSlotFacts counts on from the slots where the server shows them.
@@ -105,7 +114,7 @@ func (s *Server) readModelMeta(models *answer) {
 			continue
 		}
 		if m.Meta.Parameters > 0 {
-			s.Facts.Model.Set(speedmatrix.ModelParameters, fmt.Sprintf("%.0f", m.Meta.Parameters), sourceModels)
+			s.Facts.Model.Set(speedmatrix.ModelParameters, m.Meta.Parameters, sourceModels)
 		}
 		setAll(s.Facts.Model, sourceModels, map[string]any{
 			speedmatrix.ModelTrainedLength: m.Meta.Trained, speedmatrix.ModelQuantization: m.Meta.FileType,

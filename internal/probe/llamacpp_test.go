@@ -54,13 +54,15 @@ func TestLlamaCppIsFoundWithItsSlots(t *testing.T) {
 	})
 }
 
-func TestABuildWithoutANumberHasNoVersion(t *testing.T) {
-	bubble(t, func(t *testing.T, n *memnet.Network) {
-		s := found(t, n, llamaFake(strings.Replace(propsLlama, "b1-7e4c0a9", "b0-unknown", 1)), nil)
-		if got := s.Facts.Engine.Text(speedmatrix.EngineVersion); got != "" {
-			t.Errorf("version %q", got)
-		}
-	})
+func TestABuildWithoutANumberIsNamedByItsCommit(t *testing.T) {
+	for build, want := range map[string]string{"b0-unknown": "", "b0-7e4c0a9": "7e4c0a9", "b1-7e4c0a9": "7e4c0a9", "b1": "", "b10434-7e4c0a9": "b10434-7e4c0a9"} {
+		bubble(t, func(t *testing.T, n *memnet.Network) {
+			s := found(t, n, llamaFake(strings.Replace(propsLlama, "b1-7e4c0a9", build, 1)), nil)
+			if got := s.Facts.Engine.Text(speedmatrix.EngineVersion); got != want {
+				t.Errorf("%s: version %q, want %q", build, got, want)
+			}
+		})
+	}
 }
 
 func TestTheOwnerIsEnoughForLlamaCpp(t *testing.T) {

@@ -60,6 +60,8 @@ var hardwareLabels = []label{
 	{speedmatrix.HardwareGPUECC, "ECC", true},
 	{speedmatrix.HardwareGPUPersistence, "Persistence", true},
 	{speedmatrix.HardwareGPUMIG, "MIG", true},
+	{speedmatrix.HardwareBandwidth, "Memory bandwidth, B/s", true},
+	{speedmatrix.HardwareCompute, "Compute, FLOP/s", true},
 }
 
 var engineLabels = []label{
@@ -99,6 +101,25 @@ var engineLabels = []label{
 	{speedmatrix.EngineAsyncScheduling, "Async scheduling", true},
 	{speedmatrix.EngineStreamInterval, "Stream interval", true},
 	{speedmatrix.EngineAttention, "Attention backend", true},
+	{speedmatrix.EngineContext, "Context in all", true},
+	{speedmatrix.EnginePhysicalTokens, "Tokens per physical batch", true},
+	{speedmatrix.EngineThreads, "Threads", true},
+	{speedmatrix.EngineGPULayers, "Layers on the GPU", true},
+	{speedmatrix.EngineCPUMoELayers, "Expert layers on the CPU", true},
+	{speedmatrix.EngineFlashAttention, "Flash attention", true},
+	{speedmatrix.EngineTensorSplit, "Split over the GPUs", true},
+	{speedmatrix.EngineSplitMode, "Split by", true},
+	{speedmatrix.EngineKVUnified, "One KV cache for all slots", true},
+	{speedmatrix.EngineEager, "Eager mode", true},
+	{speedmatrix.EngineCompilation, "Compilation", true},
+	{speedmatrix.EngineTorchCompile, "torch.compile", true},
+	{speedmatrix.EngineMemoryShare, "Share of GPU memory", true},
+	{speedmatrix.EngineOffload, "Offloaded to the CPU, GB", true},
+	{speedmatrix.EngineLaunched, "Started by this run", true},
+	{speedmatrix.EngineReadySeconds, "Ready after, s", true},
+	{speedmatrix.EngineEnvironment, "Environment", true},
+	{speedmatrix.EngineSimulated, "Simulation of", true},
+	{speedmatrix.EngineClockSpeed, "Clock speed", true},
 }
 
 var modelLabels = []label{
@@ -112,6 +133,10 @@ var modelLabels = []label{
 	{speedmatrix.ModelFormat, "Format", true},
 	{speedmatrix.ModelDType, "Type of weights", true},
 	{speedmatrix.ModelBase, "Base model", true},
+	{speedmatrix.ModelReadBytes, "Bytes read per token", true},
+	{speedmatrix.ModelKVBytes, "KV bytes per token", true},
+	{speedmatrix.ModelFLOP, "FLOP per token", true},
+	{speedmatrix.ModelPairFLOP, "FLOP per attention pair", true},
 }
 
 // sections gives Hardware, Engine and Run; a section without a fact is left out.

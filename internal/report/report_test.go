@@ -196,7 +196,7 @@ func TestTrustNamesWhatIsWrong(t *testing.T) {
 		{"nothing wrong", func(*speedmatrix.Run) {}, "Counters", "every cell agrees with the engine's counters within 0.05 %", false},
 		{"counters disagree", func(r *speedmatrix.Run) { r.Cells[7].CounterCheck.ClientTokens *= 1.05 }, "Counters", "differ by up to 5.1 % (decode 0 × 4)", true},
 		{"some unchecked", func(r *speedmatrix.Run) { r.Cells[7].CounterCheck = nil }, "Counters", "20 of 21 cells agree", false},
-		{"no drift", func(*speedmatrix.Run) {}, "Drift", "decode 0 × 1 again at the end: −0.2 %, within the intervals, which show a change from 0.6 % on", false},
+		{"no drift", func(*speedmatrix.Run) {}, "Drift", "decode 0 × 1 again at the end: −0.2 %, within the intervals; a change counts from 1.0 % on", false},
 		{"drift", func(r *speedmatrix.Run) { r.Drift.Significant = true }, "Drift", "beyond both intervals", true},
 		{"no second look", func(r *speedmatrix.Run) { r.Drift = nil }, "Drift", "not measured again", false},
 		{"long prompts", func(r *speedmatrix.Run) { r.Cells[14].PromptTokens = new(18000.0) }, "Prompts", "within 9.9 % of their labels (decode 16K × 2: 18,000 tokens)", true},

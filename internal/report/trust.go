@@ -179,20 +179,25 @@ func driftTrust(run *speedmatrix.Run) Trust {
 		if t.Doubt = drift.Significant; t.Doubt {
 			t.Text += "beyond both intervals: something changed during the run"
 		} else {
-			t.Text += withinIntervals(run.FindCell(drift.Cell.Phase, drift.Cell.Context, drift.Cell.Concurrency), &drift.Cell)
+			t.Text += withinIntervals(run.FindCell(drift.Cell.Phase, drift.Cell.Context, drift.Cell.Concurrency), drift)
 		}
 	}
 	return t
 }
 
-// withinIntervals says from which change on the intervals of two measurements of a cell would not have met.
-func withinIntervals(first, again *speedmatrix.Cell) string {
+// withinIntervals says that a change is none, and from which one on it would be: one at which the intervals of two
+// measurements of a cell do not meet, and not a small one.
+func withinIntervals(first *speedmatrix.Cell, drift *speedmatrix.Drift) string {
 	const within = "within the intervals"
-	if first == nil || first.Interval95 == nil || again.Interval95 == nil || first.TotalTokensPerSecond == nil || *first.TotalTokensPerSecond <= 0 {
+	if first == nil || first.Interval95 == nil || drift.Cell.Interval95 == nil || first.TotalTokensPerSecond == nil || *first.TotalTokensPerSecond <= 0 {
 		return within
 	}
-	half := (first.Interval95.High - first.Interval95.Low + again.Interval95.High - again.Interval95.Low) / 2
-	return within + ", which show a change from " + unit.PercentFine(half / *first.TotalTokensPerSecond) + " on"
+	half := (first.Interval95.High - first.Interval95.Low + drift.Cell.Interval95.High - drift.Cell.Interval95.Low) / 2 / *first.TotalTokensPerSecond
+	text := within
+	if math.Abs(*drift.Change) > half {
+		text = "too small to count"
+	}
+	return text + "; a change counts from " + unit.PercentFine(max(half, speedmatrix.LeastDrift)) + " on"
 }
 
 // promptTrust compares measured prompt lengths with their labels.

@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"speedmatrix"
 )
@@ -25,6 +26,7 @@ func Check(run *speedmatrix.Run, rows Rows) (*Report, error) {
 	c := &checker{run: run, rows: rows, server: server, machine: machine, report: &Report{}}
 	c.fills = c.findFills()
 	c.checkPlan()
+	c.checkTime()
 	c.checkMachine()
 	for i := range run.Cells {
 		c.checkCell("", &run.Cells[i])
@@ -128,6 +130,9 @@ func (c *checker) checkPlan() {
 	}
 }
 
+// leastDrift is the change from which a drift counts.
+const leastDrift = 0.01
+
 func (c *checker) checkDrift() {
 	drift := c.run.Drift
 	if drift == nil {
@@ -153,7 +158,10 @@ func (c *checker) checkDrift() {
 		change = nil
 	}
 	// Where a rounding decides, either answer is right.
-	least, most := change != nil && apart(first, &drift.Cell, exactly), change != nil && apart(first, &drift.Cell, -exactly)
+	beyond := func(slack float64) bool {
+		return change != nil && math.Abs(*change) >= leastDrift+slack && apart(first, &drift.Cell, slack)
+	}
+	least, most := beyond(exactly), beyond(-exactly)
 	if drift.Significant != least && drift.Significant != most {
 		c.disagree(key, "drift.significant", drift.Significant, most)
 	}

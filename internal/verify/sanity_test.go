@@ -111,21 +111,23 @@ func TestDamagedRowsAreADisagreementOfTheirCellAlone(t *testing.T) {
 func TestDriftIsSignificantWhenTheIntervalsDoNotMeet(t *testing.T) {
 	tests := map[string]struct {
 		first, again *speedmatrix.Interval
+		rate         float64 // of the second; the first has 100
 		want         bool
 	}{
-		"they do not meet":   {&speedmatrix.Interval{Low: 95, High: 105}, &speedmatrix.Interval{Low: 86, High: 94}, true},
-		"they meet":          {&speedmatrix.Interval{Low: 92, High: 108}, &speedmatrix.Interval{Low: 86, High: 94}, false},
-		"one inside another": {&speedmatrix.Interval{Low: 89, High: 111}, &speedmatrix.Interval{Low: 89.5, High: 90.5}, false},
-		"a rate alone":       {nil, &speedmatrix.Interval{Low: 85, High: 95}, true},
-		"they touch":         {&speedmatrix.Interval{Low: 95, High: 105}, &speedmatrix.Interval{Low: 85, High: 95}, false},
+		"they do not meet":   {&speedmatrix.Interval{Low: 95, High: 105}, &speedmatrix.Interval{Low: 86, High: 94}, 90, true},
+		"they meet":          {&speedmatrix.Interval{Low: 92, High: 108}, &speedmatrix.Interval{Low: 86, High: 94}, 90, false},
+		"one inside another": {&speedmatrix.Interval{Low: 89, High: 111}, &speedmatrix.Interval{Low: 89.5, High: 90.5}, 90, false},
+		"a rate alone":       {nil, &speedmatrix.Interval{Low: 85, High: 95}, 90, true},
+		"they touch":         {&speedmatrix.Interval{Low: 95, High: 105}, &speedmatrix.Interval{Low: 85, High: 95}, 90, false},
+		"too small to count": {&speedmatrix.Interval{Low: 99.9, High: 100.1}, &speedmatrix.Interval{Low: 99.1, High: 99.3}, 99.2, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			cell := speedmatrix.Cell{Phase: speedmatrix.PhaseDecode, ContextLabel: "0", Concurrency: 1, Status: speedmatrix.StatusValid}
 			first, again := cell, cell
 			first.TotalTokensPerSecond, first.Interval95 = new(100.0), test.first
-			again.TotalTokensPerSecond, again.Interval95 = new(90.0), test.again
-			run := &speedmatrix.Run{Cells: []speedmatrix.Cell{first}, Drift: &speedmatrix.Drift{Cell: again, Change: new(-0.1), Significant: test.want}}
+			again.TotalTokensPerSecond, again.Interval95 = new(test.rate), test.again
+			run := &speedmatrix.Run{Cells: []speedmatrix.Cell{first}, Drift: &speedmatrix.Drift{Cell: again, Change: new(test.rate/100 - 1), Significant: test.want}}
 			wantNone(t, check(t, run, newMemory()))
 			run.Drift.Significant = !test.want
 			report := check(t, run, newMemory())
