@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,15 @@ func TestADocumentBecomesAnEntry(t *testing.T) {
 		if got := catalog.Describe(run).Weights; got != want {
 			t.Errorf("revision %s: weights %q, want %q", value, got, want)
 		}
+	}
+}
+
+func TestNamesArePlainTextOfBoundedLength(t *testing.T) {
+	run := exampleRun()
+	run.Model[speedmatrix.ModelName], run.Engine[speedmatrix.EngineVersion] = fact("a\x1b[2J\u202e b\r\n\xffc"+strings.Repeat("d", 1000)), fact(" \t")
+	e := catalog.Describe(run)
+	if !strings.HasPrefix(e.Model, "a [2J b cd") || len(e.Model) > 200 || e.EngineVersion != "" {
+		t.Errorf("%q %q", e.Model, e.EngineVersion)
 	}
 }
 
