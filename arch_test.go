@@ -1,3 +1,5 @@
+//go:build !race
+
 package speedmatrix_test
 
 import (
@@ -38,14 +40,16 @@ var places = []place{
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"fidelity", "*", "tests alone: the program held against every known fault of programs of its kind"},
 	{"cli", "*", "the one place that knows flags, environment, files and signals, and wires the rest"},
-	{"site", "root account capacity catalog chart compare ingest report runfile trust unit", "pages of a results site over interfaces; they know no database and no files"},
-	{"api", "root account catalog compare ingest runfile trust unit", "the results site for programs; it renders nothing"},
-	{"ingest", "root blob catalog redact runfile trust unit verify", "how a run enters a site and changes there"},
+	{"site", "root account capacity catalog chart compare ingest redact report runfile trust unit", "pages of a results site over interfaces; they know no database and no files"},
+	{"api", "root account blob catalog compare ingest runfile trust unit", "the results site for programs; it renders nothing"},
+	{"ops", "", leaf},
+	{"ingest", "root account blob catalog redact runfile trust unit verify", "how a run enters a site and changes there"},
 	{"trust", "root capacity catalog stats unit verify", "the ladder follows from a document, its rows and the entries of other runs"},
-	{"store", "root account catalog unit", "a database of runs knows nothing of pages"},
+	{"store", "root account catalog store/db unit", "a database of runs knows nothing of pages"},
+	{"store/db", "", "the queries as sqlc writes them"},
 	{"account", "unit", "who may do what knows no runs"},
 	{"catalog/catalogtest", "root catalog", "a store in memory and invented runs, for tests"},
-	{"catalog", "root unit", "entries of runs and the questions asked of them, in memory"},
+	{"catalog", "root stats unit", "entries of runs and the questions asked of them, in memory"},
 	{"blob", "", leaf},
 	{"siteclient", "", "the site's API as a program calls it, generated from its contract"},
 	{"fleet", "root bench dialect load loop prompt stamp unit", "several machines measure as one client does"},
@@ -112,9 +116,11 @@ var modules = []module{
 	{"github.com/muesli/cancelreader", "cli"},
 	{"github.com/nats-io/nats-server/v2", "fleet"},
 	{"github.com/nats-io/nats.go", "fleet"},
+	{"github.com/oapi-codegen/runtime", "siteclient"},
 	{"github.com/oklog/ulid/v2", "unit"},
 	{"github.com/parquet-go/parquet-go", "runfile"},
 	{"github.com/pressly/goose/v3", "store"},
+	{"github.com/prometheus/client_golang", "ops"},
 	{"github.com/prometheus/client_model", "metricstext"},
 	{"github.com/prometheus/common", "metricstext"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", "runfile"},
@@ -123,6 +129,7 @@ var modules = []module{
 	{"github.com/spf13/pflag", "cli"},
 	{"golang.org/x/image", "chart"},
 	{"golang.org/x/oauth2", "account"},
+	{"golang.org/x/sys", "cli"},
 	{"golang.org/x/term", "cli"},
 	{"golang.org/x/time", "api"},
 	{"gonum.org/v1/gonum", "stats"},

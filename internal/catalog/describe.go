@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"speedmatrix"
+	"speedmatrix/internal/stats"
 	"speedmatrix/internal/unit"
 )
 
@@ -15,7 +16,7 @@ func Describe(run *speedmatrix.Run) Entry {
 	e := Entry{RunID: run.ID, Origin: string(run.Origin), Method: run.Method.Name, MeasuredAt: run.StartedAt,
 		Model: modelName(run), Weights: weights(run.Model), Quantization: run.Model.Text(speedmatrix.ModelQuantization),
 		Hardware: hardwareName(run.Hardware), Engine: engineName(run.Engine), EngineVersion: run.Engine.Text(speedmatrix.EngineVersion),
-		Modified: modified(run), Speculative: speculative(run.Engine), Repeats: max(1, len(run.Repeats)+1)}
+		Modified: modified(run), Speculative: speculative(run.Engine), Repeats: len(run.Repeats) + 1, Flags: launchFlags(run.LaunchCommand)}
 	if run.Origin == speedmatrix.OriginImported {
 		e.Source = strings.TrimSpace(run.Tool.Name + " " + run.Tool.Version)
 	}
@@ -23,7 +24,7 @@ func Describe(run *speedmatrix.Run) Entry {
 	for i := range run.Cells {
 		c := &run.Cells[i]
 		if c.Phase == speedmatrix.PhaseDecode {
-			e.Cells = append(e.Cells, describeCell(c))
+			e.Cells = append(e.Cells, describeCell(run, c))
 		} else {
 			e.Prefill = append(e.Prefill, Prefill{Context: c.Context, Label: c.ContextLabel, TokensPerSecond: number(c.PromptTokensPerSecond)})
 		}
@@ -31,23 +32,62 @@ func Describe(run *speedmatrix.Run) Entry {
 	return e
 }
 
-func describeCell(c *speedmatrix.Cell) Cell {
+// describeCell gives a cell's numbers: where it was measured several times, the medians of those that showed a speed and
+// Student's interval of their mean; else those of the one window.
+func describeCell(run *speedmatrix.Run, c *speedmatrix.Cell) Cell {
 	out := Cell{Context: c.Context, Label: c.ContextLabel, Concurrency: c.Concurrency, Status: c.Status,
 		Total: number(nil), Half: number(nil), PerRequest: number(nil), TTFT: number(nil), Between: number(nil)}
 	if !c.Status.ShowsSpeed() {
 		return out
 	}
-	out.Total, out.PerRequest = number(c.TotalTokensPerSecond), number(c.PerRequestTokensPerSecond)
-	if c.Interval95 != nil {
+	var total, each, first, between []float64
+	for _, m := range measurementsOf(run, c) {
+		add(&total, m.TotalTokensPerSecond)
+		add(&each, m.PerRequestTokensPerSecond)
+		add(&first, median(m.TTFT))
+		add(&between, median(m.TimeBetweenTokens))
+	}
+	for _, x := range []struct {
+		to     *float32
+		values []float64
+	}{{&out.Total, total}, {&out.PerRequest, each}, {&out.TTFT, first}, {&out.Between, between}} {
+		if len(x.values) > 0 {
+			*x.to = float32(stats.Median(x.values))
+		}
+	}
+	if _, low, high, ok := stats.MeanInterval(total); ok {
+		out.Half = float32((high - low) / 2)
+	} else if c.Interval95 != nil {
 		out.Half = float32((c.Interval95.High - c.Interval95.Low) / 2)
 	}
-	if c.TTFT != nil {
-		out.TTFT = number(c.TTFT.P50)
-	}
-	if c.TimeBetweenTokens != nil {
-		out.Between = number(c.TimeBetweenTokens.P50)
-	}
 	return out
+}
+
+// measurementsOf are all measurements of a cell that showed a speed.
+func measurementsOf(run *speedmatrix.Run, c *speedmatrix.Cell) []*speedmatrix.Cell {
+	all := []*speedmatrix.Cell{c}
+	for i := range run.Repeats {
+		for j := range run.Repeats[i].Cells {
+			o := &run.Repeats[i].Cells[j]
+			if o.Phase == c.Phase && o.Context == c.Context && o.Concurrency == c.Concurrency && o.Status.ShowsSpeed() {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+func add(values *[]float64, v *float64) {
+	if v != nil {
+		*values = append(*values, *v)
+	}
+}
+
+func median(d *speedmatrix.Distribution) *float64 {
+	if d == nil {
+		return nil
+	}
+	return d.P50
 }
 
 func number(v *float64) float32 {
@@ -125,6 +165,38 @@ func modified(run *speedmatrix.Run) string {
 	}
 	return ""
 }
+
+// A run has at most so many flags, each of so many bytes.
+const (
+	mostFlags   = 64
+	longestFlag = 80
+)
+
+// launchFlags are the flags of a launch command, each with the value behind it.
+func launchFlags(command *speedmatrix.Fact) (list []string) {
+	if command == nil {
+		return nil
+	}
+	text, _ := command.Value.(string)
+	valued := false
+	for _, word := range strings.Fields(text) {
+		switch {
+		case strings.HasPrefix(word, "-") && strings.Trim(word, "-") != "" && !numeric.MatchString(word):
+			list = append(list, word)
+			valued = strings.Contains(word, "=")
+		case len(list) > 0 && !valued && word != "\\":
+			list[len(list)-1] += " " + word
+			valued = true
+		}
+	}
+	list = list[:min(len(list), mostFlags)]
+	for i, f := range list {
+		list[i] = strings.ToValidUTF8(f[:min(len(f), longestFlag)], "")
+	}
+	return list
+}
+
+var numeric = regexp.MustCompile(`^-[0-9.]+$`)
 
 // speculative is how tokens were drafted, "" without.
 func speculative(engine speedmatrix.Facts) string {

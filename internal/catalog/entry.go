@@ -84,6 +84,8 @@ type Entry struct {
 	// Speculative is how tokens were drafted, "" without.
 	Speculative string
 	Repeats     int
+	// Flags are those of the launch command with their values: "--kv-cache-dtype fp8".
+	Flags []string `json:",omitempty"`
 
 	MeasuredAt  time.Time
 	ReceivedAt  time.Time
@@ -100,7 +102,7 @@ type Cell struct {
 	Label       string
 	Concurrency int
 	Status      speedmatrix.Status
-	// Total and PerRequest are tok/s, Half the half-width of Total's 95 % interval.
+	// Total and PerRequest are tok/s, Half the half-width of Total's 95 % interval; over repeats they are medians.
 	Total, Half, PerRequest float32
 	// TTFT is the median in ms, Between the median time between tokens in ms.
 	TTFT, Between float32

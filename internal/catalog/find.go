@@ -2,20 +2,19 @@ package catalog
 
 import (
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // defaultLimit is the length of a page, mostApart that of the list of runs that are not comparable.
 const (
 	defaultLimit = 50
+	mostLimit    = 200
 	mostApart    = 50
 	defaultFloor = 20
+	mostWords    = 12
 )
 
 // property is what a facet counts and a filter restricts.
@@ -30,6 +29,8 @@ const (
 	byMethod
 	byLevel
 	byModified
+	byDate
+	byCell
 	byRest
 	properties
 )
@@ -37,23 +38,26 @@ const (
 // filter is one condition of a query.
 type filter struct {
 	of   property
-	pass func(*row) bool
+	pass func(i int32) bool
 }
 
 // in makes a condition that a row's value is one of those whose key is asked for.
 func (x *Index) in(of property, k kind, key string, keyOf func(string) string) filter {
-	ids := map[uint32]bool{}
+	column := x.value[k]
+	var ids []uint32
 	for id, text := range x.names[k].text {
 		if keyOf(text) == key {
-			ids[uint32(id)] = true
+			ids = append(ids, uint32(id))
 		}
 	}
-	if len(ids) == 1 {
-		for id := range ids {
-			return filter{of, func(r *row) bool { return r.value[k] == id }}
-		}
+	switch len(ids) {
+	case 0:
+		return filter{of, func(int32) bool { return false }}
+	case 1:
+		id := ids[0]
+		return filter{of, func(i int32) bool { return column[i] == id }}
 	}
-	return filter{of, func(r *row) bool { return ids[r.value[k]] }}
+	return filter{of, func(i int32) bool { return slices.Contains(ids, column[i]) }}
 }
 
 func same(text string) string { return text }
@@ -66,51 +70,70 @@ func (x *Index) filters(q *Query) (list []filter) {
 		key   string
 		keyOf func(string) string
 	}{
-		{byModel, models, q.Model, Key}, {byHardware, machines, q.Hardware, Key}, {byEngine, engines, q.Engine, same},
+		{byModel, models, q.Model, Key}, {byHardware, machines, q.Hardware, Key}, {byEngine, engines, q.Engine, Key},
 		{byVersion, engineVersions, q.EngineVersion, same}, {byQuantization, quantizations, q.Quantization, same},
 		{byMethod, methods, q.Method, same}, {byRest, ownerNames, q.Owner, same}, {byRest, sources, q.Source, same},
+		{byRest, weightHashes, q.Weights, same},
 	} {
 		if f.key != "" {
-			list = append(list, x.in(f.of, f.k, f.key, f.keyOf))
+			list = append(list, x.in(f.of, f.k, f.keyOf(f.key), f.keyOf))
 		}
 	}
-	for _, word := range strings.Fields(strings.ToLower(q.Text)) {
+	words := strings.Fields(strings.ToLower(q.Text))
+	for _, word := range words[:min(len(words), mostWords)] {
 		list = append(list, x.word(word))
 	}
 	if q.Level > 0 {
-		list = append(list, filter{byLevel, func(r *row) bool { return r.level >= q.Level }})
+		list = append(list, filter{byLevel, func(i int32) bool { return x.level[i] >= q.Level }})
 	}
 	if q.Modified != "" {
-		stock, wantStock := x.names[modifications].id[""], q.Modified == "stock"
-		list = append(list, filter{byModified, func(r *row) bool { return (r.value[modifications] == stock) == wantStock }})
+		wantStock := q.Modified == "stock"
+		list = append(list, filter{byModified, func(i int32) bool { return (x.value[modifications][i] == 0) == wantStock }})
 	}
 	if !q.After.IsZero() {
 		after := q.After.UnixMicro()
-		list = append(list, filter{byRest, func(r *row) bool { return r.measured >= after }})
+		list = append(list, filter{byDate, func(i int32) bool { return x.measured[i] >= after }})
 	}
 	if !q.Before.IsZero() {
 		before := q.Before.UnixMicro()
-		list = append(list, filter{byRest, func(r *row) bool { return r.measured < before }})
+		list = append(list, filter{byDate, func(i int32) bool { return x.measured[i] < before }})
 	}
 	if q.HasCell {
-		list = append(list, filter{byRest, func(r *row) bool { return !math.IsNaN(r.speed(q.Context, q.Concurrency, speedTotal)) }})
+		total := x.order(&Query{Sort: ByTotal, Context: q.Context, Concurrency: q.Concurrency})
+		list = append(list, filter{byCell, func(i int32) bool { return total[i] == total[i] }})
 	}
 	return list
 }
 
+// searched are the properties that words of a search stand in; a word that begins with a dash stands in flags alone.
+var searched = []kind{models, machines, engines, engineVersions, quantizations, ownerNames, modifications, drafts}
+
 // word is the condition that a word stands in what names a run.
 func (x *Index) word(word string) filter {
-	var found [kinds][]bool
-	searched := []kind{models, machines, engines, engineVersions, quantizations, ownerNames}
+	if strings.HasPrefix(word, "-") {
+		found := x.holding(flags, word)
+		return filter{byRest, func(i int32) bool {
+			for _, f := range x.rows[i].flags {
+				if found[f] {
+					return true
+				}
+			}
+			return false
+		}}
+	}
+	type column struct {
+		values []uint32
+		found  []bool
+	}
+	var columns []column
 	for _, k := range searched {
-		found[k] = make([]bool, len(x.names[k].text))
-		for id, text := range x.names[k].text {
-			found[k][id] = strings.Contains(strings.ToLower(text), word)
+		if found := x.holding(k, word); slices.Contains(found, true) {
+			columns = append(columns, column{x.value[k], found})
 		}
 	}
-	return filter{byRest, func(r *row) bool {
-		for _, k := range searched {
-			if found[k][r.value[k]] {
+	return filter{byRest, func(i int32) bool {
+		for _, c := range columns {
+			if c.found[c.values[i]] {
 				return true
 			}
 		}
@@ -118,123 +141,30 @@ func (x *Index) word(word string) filter {
 	}}
 }
 
-// apart says why a run is not comparable with most; "" where it is.
-func (x *Index) apart(r *row) string {
+// holding says which values of a property hold a word, whatever its case.
+func (x *Index) holding(k kind, word string) []bool {
+	found := make([]bool, len(x.names[k].text))
+	for id, text := range x.names[k].text {
+		found[id] = strings.Contains(strings.ToLower(text), word)
+	}
+	return found
+}
+
+// Incomparable says why a run is not comparable with most; "" where it is.
+func (e *Entry) Incomparable() string {
 	switch {
-	case x.text(origins, r) == "predicted":
+	case e.Origin == "predicted":
 		return "predicted, not measured"
-	case x.text(modifications, r) != "":
-		return x.text(modifications, r)
-	case x.text(drafts, r) != "":
+	case e.Modified != "":
+		return e.Modified
+	case e.Speculative != "":
 		return "speculative decoding"
-	case x.text(methods, r) != "standard/1":
-		return "method " + x.text(methods, r)
-	case r.level < Recomputed:
-		return "not recomputed: " + strings.ToLower(r.level.String())
+	case e.Method != "standard/1":
+		return "method " + e.Method
+	case e.Level < Recomputed:
+		return "not recomputed: " + strings.ToLower(e.Level.String())
 	}
 	return ""
-}
-
-// Comparable says whether a run stands among the comparable ones, and if not, why.
-func (x *Index) Comparable(id string) (ok bool, reason string) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	i, known := x.byID[id]
-	if !known {
-		return false, "not listed"
-	}
-	reason = x.apart(&x.rows[i])
-	return reason == "", reason
-}
-
-// order gives what a query sorts by: greater is earlier, NaN is last.
-func order(q *Query) func(*row) float64 {
-	floor := cmp.Or(q.Floor, defaultFloor)
-	switch q.Sort {
-	case ByTotal:
-		return func(r *row) float64 { return r.speed(q.Context, q.Concurrency, speedTotal) }
-	case ByPerRequest:
-		return func(r *row) float64 { return r.speed(q.Context, q.Concurrency, speedPerRequest) }
-	case ByTTFT:
-		return func(r *row) float64 { return -r.speed(q.Context, q.Concurrency, speedTTFT) }
-	case ByUsers:
-		return func(r *row) float64 { return r.users(q.Context, floor) }
-	case ByPrefill:
-		return func(r *row) float64 { return r.prefillSpeed(q.Context) }
-	}
-	return newest
-}
-
-func newest(r *row) float64 { return float64(r.published) }
-
-// place is where a row stands in an order.
-type place struct {
-	value float64
-	row   *row
-}
-
-// before says whether a stands before b: the greater value, NaN last, of equals the later run.
-func (a place) before(b place) bool {
-	an, bn := math.IsNaN(a.value), math.IsNaN(b.value)
-	if an != bn {
-		return bn
-	}
-	if !an && a.value != b.value {
-		return a.value > b.value
-	}
-	return a.row.id > b.row.id
-}
-
-// first keeps the n first places that are offered to it, as a heap with the last of them on top.
-type first struct {
-	n    int
-	heap []place
-}
-
-func (f *first) offer(p place) {
-	if len(f.heap) < f.n {
-		f.heap = append(f.heap, p)
-		for i := len(f.heap) - 1; i > 0; {
-			up := (i - 1) / 2
-			if !f.heap[up].before(f.heap[i]) {
-				break
-			}
-			f.heap[up], f.heap[i] = f.heap[i], f.heap[up]
-			i = up
-		}
-		return
-	}
-	if !p.before(f.heap[0]) {
-		return
-	}
-	f.heap[0] = p
-	for i := 0; ; {
-		last := i
-		for _, down := range []int{2*i + 1, 2*i + 2} {
-			if down < len(f.heap) && f.heap[last].before(f.heap[down]) {
-				last = down
-			}
-		}
-		if last == i {
-			return
-		}
-		f.heap[i], f.heap[last] = f.heap[last], f.heap[i]
-		i = last
-	}
-}
-
-// sorted gives the kept places in order.
-func (f *first) sorted() []place {
-	slices.SortFunc(f.heap, func(a, b place) int {
-		switch {
-		case a.before(b):
-			return -1
-		case b.before(a):
-			return 1
-		}
-		return 0
-	})
-	return f.heap
 }
 
 // Find gives a page of the listed runs that match. Its error says which part of the query is wrong.
@@ -243,58 +173,108 @@ func (x *Index) Find(q Query) (Page, error) {
 	if err := q.check(); err != nil {
 		return Page{}, err
 	}
-	after, err := parseCursor(q.Cursor)
+	from, back, err := parseCursor(q.Cursor, keyOf(&q))
 	if err != nil {
 		return Page{}, err
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	filters, value := x.filters(&q), order(&q)
-	page, top, aside := Page{}, first{n: q.Limit + 1}, first{n: mostApart}
-	reasons := map[string]int{}
-rows:
-	for i := len(x.rows) - 1; i >= 0; i-- { // late runs first: the newest are found soon
-		r := &x.rows[i]
-		if !r.visibility.Listed() {
-			continue
-		}
-		for _, f := range filters {
-			if !f.pass(r) {
-				continue rows
-			}
-		}
-		if reason := x.apart(r); reason != "" && !q.All {
-			reasons[reason]++
-			aside.offer(place{newest(r), r})
-			continue
-		}
-		page.Total++
-		if p := (place{value(r), r}); after == nil || after.before(p) {
-			top.offer(p)
-		}
+	s := scan{x: x, filters: x.filters(&q), values: x.order(&q), from: from, all: q.All,
+		top: first{n: q.Limit + 1, back: back}, aside: first{n: mostApart}}
+	if q.Cursor != "" {
+		s.aside.n = 0
 	}
-	x.fill(&page, &q, top.sorted(), aside.sorted())
-	for reason, n := range reasons {
-		page.ApartTotal = append(page.ApartTotal, Facet{Key: reason, Name: reason, N: n})
+	s.reasons = make([]int, len(x.names[reasons].text))
+	for i := int32(len(x.rows)) - 1; i >= 0; i-- { // the newest first: the last page of them all is seldom asked for
+		s.row(i)
 	}
-	sortFacets(page.ApartTotal)
-	return page, nil
-}
-
-func (x *Index) fill(page *Page, q *Query, top, aside []place) {
-	if len(top) > q.Limit {
+	page := Page{Total: s.total}
+	top := s.top.sorted()
+	more := len(top) > q.Limit
+	switch {
+	case more && back:
+		top = top[1:]
+	case more:
 		top = top[:q.Limit]
-		page.Next = cursor(top[len(top)-1])
+	}
+	if n := len(top); n > 0 {
+		if more || back {
+			page.Next = cursor(&top[n-1], keyOf(&q), false)
+		}
+		if back && more || !back && from != nil {
+			page.Previous = cursor(&top[0], keyOf(&q), true)
+		}
 	}
 	for _, p := range top {
 		page.Entries = append(page.Entries, x.entry(p.row))
 	}
-	if q.Cursor != "" {
+	for _, p := range s.aside.sorted() {
+		page.Apart = append(page.Apart, Apart{x.entry(p.row), x.text(reasons, p.row)})
+	}
+	page.ApartTotal = x.facets(reasons, s.reasons, same)
+	return page, nil
+}
+
+// scan is a walk over all rows for a page.
+type scan struct {
+	x          *Index
+	filters    []filter
+	values     []float64
+	from       *place
+	top, aside first
+	all        bool
+	total      int
+	reasons    []int
+}
+
+func (s *scan) row(i int32) {
+	x := s.x
+	if !x.listed[i] {
 		return
 	}
-	for _, p := range aside {
-		page.Apart = append(page.Apart, Apart{x.entry(p.row), x.apart(p.row)})
+	for _, f := range s.filters {
+		if !f.pass(i) {
+			return
+		}
 	}
+	published := x.published[i]
+	if reason := x.reason[i]; reason != 0 && !s.all {
+		s.reasons[reason]++
+		if v := float64(published); s.aside.open(v, published) {
+			s.aside.offer(place{v, published, x.rows[i].id, i})
+		}
+		return
+	}
+	s.total++
+	value := s.values[i]
+	if !s.top.open(value, published) {
+		return
+	}
+	p := place{value, published, x.rows[i].id, i}
+	if s.from == nil || !s.top.back && s.from.before(&p) || s.top.back && p.before(s.from) {
+		s.top.offer(p)
+	}
+}
+
+// open says whether a place with these may be among the first; it saves looking at what stands far away in memory.
+func (f *first) open(value float64, published int64) bool {
+	if len(f.heap) < f.n {
+		return true
+	}
+	if f.n == 0 {
+		return false
+	}
+	last := &f.heap[0]
+	if f.back {
+		return true
+	}
+	switch vn, ln := value != value, last.value != last.value; {
+	case vn != ln:
+		return ln
+	case !vn && value != last.value:
+		return value > last.value
+	}
+	return published >= last.published
 }
 
 // check refuses what no list can be ordered or cut by.
@@ -308,40 +288,14 @@ func (q *Query) check() error {
 	default:
 		return fmt.Errorf("there is no order %q", q.Sort)
 	}
+	if q.HasCell && q.Concurrency < 1 {
+		return errors.New("a cell needs its number of requests at once")
+	}
 	if q.Modified != "" && q.Modified != "stock" && q.Modified != "modified" {
 		return fmt.Errorf("hardware is stock or modified, not %q", q.Modified)
 	}
-	if q.Limit < 1 || q.Limit > 200 {
-		return errors.New("a page has 1 to 200 runs")
+	if q.Limit < 1 || q.Limit > mostLimit {
+		return fmt.Errorf("a page has 1 to %d runs", mostLimit)
 	}
 	return nil
-}
-
-// cursor is a place as text: what stands after it is the next page, whatever comes in between.
-func cursor(p place) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatUint(math.Float64bits(p.value), 16) + " " + p.row.id))
-}
-
-var errCursor = errors.New("the cursor is not one of this site's")
-
-func parseCursor(text string) (*place, error) {
-	if text == "" {
-		return nil, nil
-	}
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return nil, errCursor
-	}
-	bits, id, ok := strings.Cut(string(data), " ")
-	value, err := strconv.ParseUint(bits, 16, 64)
-	if !ok || err != nil {
-		return nil, errCursor
-	}
-	return &place{math.Float64frombits(value), &row{id: id}}, nil
-}
-
-func sortFacets(list []Facet) {
-	slices.SortFunc(list, func(a, b Facet) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), strings.Compare(a.Name, b.Name))
-	})
 }

@@ -18,12 +18,15 @@ const (
 // Query is a question for a list of runs. All of it stands in an address; the zero value is all comparable runs, newest
 // first.
 type Query struct {
-	// Text is what was typed: words that the model, hardware, engine or uploader must contain.
+	// Text is what was typed: words that the model, hardware, engine or uploader must contain; one that begins
+	// with a dash, the launch command's flags.
 	Text                                   string
 	Model, Hardware, Engine, EngineVersion string // keys
 	Quantization, Method, Owner, Source    string
-	Level                                  Level // at least
-	After, Before                          time.Time
+	// Weights is the hash of the files.
+	Weights       string
+	Level         Level // at least
+	After, Before time.Time
 	// Context and Concurrency restrict to runs with a speed in that cell where HasCell says so; else they are only what Sort
 	// refers to.
 	Context, Concurrency int
@@ -36,7 +39,7 @@ type Query struct {
 	// Recomputed stand among the others.
 	All  bool
 	Sort Sort
-	// Limit is the greatest number of entries, 0 is 50; Cursor is that of the page before, "" for the first.
+	// Limit is the greatest number of entries, 0 is 50; Cursor is Next or Previous of another page, "" for the first.
 	Limit  int
 	Cursor string
 }
@@ -55,8 +58,8 @@ type Page struct {
 	Apart []Apart
 	// ApartTotal counts those by reason.
 	ApartTotal []Facet
-	// Next is the cursor of the next page, "" at the end.
-	Next string
+	// Next is the cursor of the next page, "" at the end; Previous that of the page before, "" at the beginning.
+	Next, Previous string
 }
 
 // Apart is a run that a list keeps below its line, and why.

@@ -55,6 +55,19 @@ func courseOf() Course {
 	}
 }
 
+func panelOf(lines ...Line) Panel {
+	panels := []Panel{{Label: "panel", Lines: lines, Floor: 20}}
+	PanelAxes(panels)
+	return panels[0]
+}
+
+// trendOf has a change that is sure, one that is not, and a point without an interval.
+func trendOf() Trend {
+	return Trend{Label: "trend", Points: []TrendPoint{
+		{Name: "0.30.0", Sub: "3 Sep", Value: 529, Half: 9, Text: "529"}, {Name: "0.31.1", Sub: "14 Oct", Value: 530, Half: 8, Text: "530", Change: "intervals meet"},
+		{Name: "0.32.0", Sub: "18 Nov", Value: 480, Half: 11, Text: "480", Change: "−9.4 %", Sure: true}, {Name: "<0.33>", Value: 481, Text: "481", Change: "one sample"}}}
+}
+
 // samples are drawings of every kind.
 func samples() map[string]Drawing {
 	cold := Curve{Name: "cold", Warn: true, Points: []Point{{X: 8192, Y: 779, Label: "8K"}, {X: 131072, Y: 23154, Label: "128K", Title: "128K: 23.2 s"}}}
@@ -72,7 +85,9 @@ func samples() map[string]Drawing {
 			Cells: cells, Low: "slowest 117.3", High: "fastest 225.7", Notes: []string{"Looped: the model kept repeating the same text."}}.Draw(),
 		"difference": HeatMap{Label: "difference", Title: "B against A", Corner: "Context", Columns: []string{"1", "2"}, Rows: []string{"0", "16K"}, Cells: cells,
 			Direction: Diverging, Low: "B slower", High: "B faster"}.Draw(),
-		"duel": Duel{Label: "duel", A: two.Lines[0].Points, B: two.Lines[2].Points, Right: 117.5, Low: 18.4, High: 2124.5, Floor: 20}.Draw(Size{216, 260}),
+		"duel":  Duel{Label: "duel", A: two.Lines[0].Points, B: two.Lines[2].Points, Right: 117.5, Low: 18.4, High: 2124.5, Floor: 20}.Draw(Size{216, 260}),
+		"panel": panelOf(two.Lines...).Draw(Size{216, 190}), "panel-empty": panelOf().Draw(Size{216, 190}),
+		"trend": trendOf().Draw(Size{562, 250}), "trend-narrow": trendOf().Draw(Size{358, 230}),
 		"bars": Bars{Label: "bars", Title: "Prefill", Caption: "tok/s", Bars: []Bar{{"8K", "10.8K", "779 ms TTFT", 1}, {"16K", "10K", "1,639 ms TTFT", 0.9}}}.Draw(640),
 		"dots": Dots{Label: "dots", Title: "Users", Caption: "that fit", Columns: []string{"1", "2", "4", "8"},
 			Rows: []DotRow{{"0", "1", "2 requests: 18 tok/s", []Mark{MarkFits, MarkFails, MarkQuiet, MarkNone}}}, Key: "key"}.Draw(),

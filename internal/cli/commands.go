@@ -37,7 +37,7 @@ func newRoot(env *Env) *cobra.Command {
 	root.SetIn(env.Stdin)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(helpOf(env, nil))
-	root.AddCommand(newDemo(env), newRun(env), newProbe(env), newReport(env), newCompare(env), newVerify(env), newCapacity(env), newImport(env), newExport(env), newSim(env), newPredict(env), newCalibrate(env), newSelftest(env), newVersion(env))
+	root.AddCommand(newDemo(env), newRun(env), newProbe(env), newReport(env), newCompare(env), newVerify(env), newCapacity(env), newImport(env), newExport(env), newSim(env), newPredict(env), newCalibrate(env), newSelftest(env), newServe(env), newSubmit(env), newSite(env), newExamine(env), newVersion(env))
 	root.SetHelpCommand(newHelp(root))
 	return root
 }

@@ -239,7 +239,7 @@ func (c *comparison) writePage(d *report.Comparison) error {
 		return nil
 	}
 	var page bytes.Buffer
-	if err := report.ComparisonHTML(&page, d); err != nil {
+	if err := report.ComparisonHTML(&page, d, nil); err != nil {
 		return err
 	}
 	path := c.html

@@ -75,16 +75,31 @@ func importFiles(env *Env, o *runOptions, options importer.Options, names []stri
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		if err := dir.SaveSource(f.Name, f.Data); err != nil {
-			return err
-		}
+	if err := env.keepSources(dir, files); err != nil {
+		return err
 	}
 	if err := report.Terminal(env.Stdout, report.Build(doc), newProgress(env, false).terminal()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(env.Stdout, "\nImported from %s\nSaved    %s\nNext     speedmatrix report %s --open\n", report.Clean(doc.Tool.Name), dir.Path(), dir.Path())
 	return err
+}
+
+// keepSources keeps the files of a run, without what must not leave, beside it: under their own names, unless one says
+// what must not leave or is taken.
+func (env *Env) keepSources(dir *runfile.Dir, files []importer.File) error {
+	taken := map[string]bool{}
+	for i, f := range files {
+		name := f.Name
+		if taken[name] || env.shown.Text(name) != name {
+			name = fmt.Sprintf("source-%d%s", i+1, filepath.Ext(name))
+		}
+		taken[name] = true
+		if err := dir.SaveSource(name, env.shown.Source(f.Data)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addTo puts what the user stated before what is known otherwise.

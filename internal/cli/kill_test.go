@@ -40,8 +40,8 @@ func (p *photographer) SaveServer(rows []speedmatrix.ServerRow) error {
 	return p.photo(p.Dir.SaveServer(rows))
 }
 
-// Whatever the moment of a kill: the run goes on from what is on the disk, keeps every finished cell as it is,
-// ends complete, and verifies.
+// Whatever the moment of a kill: what is on the disk verifies, and the run goes on from it, keeps every finished cell
+// as it is, ends complete, and verifies.
 func TestARunGoesOnFromEveryStateOfItsDirectory(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.truth(local, steady())
@@ -60,6 +60,8 @@ func TestARunGoesOnFromEveryStateOfItsDirectory(t *testing.T) {
 		}
 		t.Logf("%d states", camera.photos)
 		for n := range camera.photos {
+			w.main("verify", photoName(n))
+			w.ended(0)
 			w.goesOn(photoName(n))
 			if err := os.RemoveAll(photoName(n)); err != nil {
 				t.Error(err)

@@ -55,22 +55,22 @@ var options = []option{
 			t.Errorf("precision %v, window %v s", doc.Method.Precision, *c.WindowSeconds)
 		}
 	}},
-	{name: "prompts shared", args: []string{"--prompts", "shared"}, check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	{name: "prompts shared", args: pair("--prompts", "shared"), check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 		if heads := w.heads(t); doc.Method.Prompts != "shared" || heads[500] != 1 {
 			t.Errorf("prompts %q; %v heads differ in so many first characters", doc.Method.Prompts, heads)
 		}
 	}},
-	{name: "prompts shared-prefix", args: []string{"--prompts", "shared-prefix"}, check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	{name: "prompts shared-prefix", args: pair("--prompts", "shared-prefix"), check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 		if heads := w.heads(t); doc.Method.Prompts != "shared-prefix" || heads[500] != 1 || heads[4000] < 2 {
 			t.Errorf("prompts %q; %v heads differ in so many first characters", doc.Method.Prompts, heads)
 		}
 	}},
-	{name: "prompts distinct, by default", check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	{name: "prompts distinct, by default", args: pair(), check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 		if heads := w.heads(t); doc.Method.Prompts != "distinct" || heads[500] < 2 {
 			t.Errorf("prompts %q; %v heads differ in so many first characters", doc.Method.Prompts, heads)
 		}
 	}},
-	{name: "text", args: []string{"--text", "lights.txt"}, files: map[string]string{"lights.txt": paragraphs(1000)},
+	{name: "text", args: pair("--text", "lights.txt"), files: map[string]string{"lights.txt": paragraphs(1000)},
 		check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 			if doc.Method.Text != "lights.txt" || doc.Method.TextSHA256 == "" {
 				t.Errorf("the text is %q", doc.Method.Text)
@@ -79,7 +79,7 @@ var options = []option{
 				t.Errorf("a prompt is %.300q", p)
 			}
 		}},
-	{name: "body", args: []string{"--body", `{"top_p":0.5,"chat_template_kwargs":{"enable_thinking":false}}`}, check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	{name: "body", args: brief("--body", `{"top_p":0.5,"chat_template_kwargs":{"enable_thinking":false}}`), check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 		for field, want := range map[string]string{"top_p": "0.5", "chat_template_kwargs": `{"enable_thinking":false}`} {
 			if got := w.field(field); got != want {
 				t.Errorf("%s is sent as %s, want %s", field, got, want)
@@ -89,8 +89,8 @@ var options = []option{
 			t.Errorf("the run says %v", doc.Method.Body)
 		}
 	}},
-	{name: "state", args: []string{"--state", `hardware.gpu="RTX 3090"`, "--state", "engine.kv_dtype=int4", "--state", "model.max_length_tokens=2048",
-		"--state", "launch_command=serve --fast"}, check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	{name: "state", args: brief("--state", `hardware.gpu="RTX 3090"`, "--state", "engine.kv_dtype=int4", "--state", "model.max_length_tokens=2048",
+		"--state", "launch_command=serve --fast"), check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 		for _, f := range []struct {
 			facts     speedmatrix.Facts
 			key, want string
@@ -103,7 +103,7 @@ var options = []option{
 			t.Errorf("the launch command is %+v; said:\n%s", doc.LaunchCommand, w.out.String())
 		}
 	}},
-	{name: "temperature, max-output and salt", args: []string{"--temperature", "0.25", "--max-output", "500", "--salt", "pepper"},
+	{name: "temperature, max-output and salt", args: brief("--temperature", "0.25", "--max-output", "500", "--salt", "pepper"),
 		check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 			if doc.Method.Temperature != "0.25" || doc.Method.MaxOutput != 500 || doc.Method.Salt != "pepper" || w.field("temperature") != "0.25" {
 				t.Errorf("method %+v, sent %s", doc.Method, w.field("temperature"))
@@ -114,38 +114,37 @@ var options = []option{
 				}
 			}
 		}},
-	{name: "temperature of the server", args: []string{"--temperature", "server"}, check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
+	{name: "temperature of the server", args: brief("--temperature", "server"), check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 		if doc.Method.Temperature != "server" || w.field("temperature") != "" {
 			t.Errorf("%q, sent %s", doc.Method.Temperature, w.field("temperature"))
 		}
 	}},
-	{name: "quick", args: []string{"--quick"}, check: func(t *testing.T, _ *world, doc *speedmatrix.Run) {
+	{name: "quick", args: brief(), check: func(t *testing.T, _ *world, doc *speedmatrix.Run) {
 		if c := doc.FindCell(speedmatrix.PhaseDecode, 0, 1); doc.Method.Name != speedmatrix.MethodQuick || *c.WindowSeconds > 5.1 {
 			t.Errorf("method %s, window %v s", doc.Method.Name, *c.WindowSeconds)
 		}
 	}},
-	{name: "compat", args: []string{"--method", "compat/llm-inference-bench", "--prefill", "none"}, check: func(t *testing.T, _ *world, doc *speedmatrix.Run) {
+	{name: "compat", args: []string{"--method", "compat/llm-inference-bench", "--prefill", "none", "--contexts", "1K"}, check: func(t *testing.T, _ *world, doc *speedmatrix.Run) {
 		if m := doc.Method; m.Name != speedmatrix.MethodCompat || m.Prompts != "shared" || m.KVPlan != "reserve" {
 			t.Errorf("method %+v", m)
 		}
 	}},
-	{name: "kv-plan reserve", args: []string{"--kv-plan", "reserve", "--concurrency", "1,8"}, check: func(t *testing.T, _ *world, doc *speedmatrix.Run) {
+	{name: "kv-plan reserve", args: []string{"--kv-plan", "reserve", "--contexts", "1K", "--concurrency", "1,8", "--quick"}, check: func(t *testing.T, _ *world, doc *speedmatrix.Run) {
 		c := doc.FindCell(speedmatrix.PhaseDecode, 1024, 8)
 		if c.Status != speedmatrix.StatusOverCapacity || c.Reason != "8 × (1,024 + 8,192) tokens reserved need 73,728 of 65,536" {
 			t.Errorf("%s: %s", c.Status, c.Reason)
 		}
 	}},
-	{name: "completions", args: []string{"--api", "completions"}, check: onlyAPI("completions", wire.Completions)},
+	{name: "completions", args: brief("--api", "completions"), check: onlyAPI("completions", wire.Completions)},
 	spoken("responses", wire.Responses, nil),
-	spoken("anthropic", wire.Messages, func(s *truth.Script) { s.Auth = "opensesame" }),
+	spoken("anthropic", wire.Messages, locked),
 	spoken("ollama", wire.OllamaChat, nil),
 	spoken("tgi", wire.Generate, nil),
 	{name: "any API", args: brief("--api", "auto"), check: onlyAPI("chat", wire.Chat)},
-	{name: "key in a file", args: []string{"--api-key-file", "key"}, files: map[string]string{"key": "opensesame\n"},
-		serve: func(s *truth.Script) { s.Auth = "opensesame" }},
-	{name: "key in the environment", env: map[string]string{"OPENAI_API_KEY": "opensesame"}, serve: func(s *truth.Script) { s.Auth = "opensesame" }},
-	{name: "key in a header", args: []string{"--header", "authorization: Bearer opensesame"}, env: map[string]string{"OPENAI_API_KEY": "other"},
-		serve: func(s *truth.Script) { s.Auth = "opensesame" }},
+	{name: "key in a file", args: brief("--api-key-file", "key"), files: map[string]string{"key": "opensesame\n"}, serve: locked},
+	{name: "key in the environment", args: brief(), env: map[string]string{"OPENAI_API_KEY": "opensesame"}, serve: locked},
+	{name: "key in a header", args: brief("--header", "authorization: Bearer opensesame"), env: map[string]string{"OPENAI_API_KEY": "other"},
+		serve: locked},
 	{name: "plan file", args: []string{"--plan", "plan.yaml", "--repeat", "1"}, files: map[string]string{"plan.yaml": planYAML},
 		check: func(t *testing.T, w *world, doc *speedmatrix.Run) {
 			if m := doc.Method; m.Temperature != "0.5" || m.Salt != "from plan" || m.Repeat != 1 || m.DurationSeconds != 6 || w.field("top_k") != "7" {
@@ -164,6 +163,14 @@ var options = []option{
 func brief(args ...string) []string {
 	return append(args, "--contexts", "0", "--concurrency", "1", "--prefill", "none", "--quick")
 }
+
+// pair makes a run of one cell of 5 s with two streams whose prompts have heads.
+func pair(args ...string) []string {
+	return append(args, "--contexts", "1K", "--concurrency", "2", "--prefill", "none", "--quick")
+}
+
+// locked is a server that wants a key.
+func locked(s *truth.Script) { s.Auth = "opensesame" }
 
 // spoken measures through one of the further APIs, with a key that is right for its service and another that is not.
 func spoken(name string, api wire.API, serve func(s *truth.Script)) option {

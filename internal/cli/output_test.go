@@ -120,7 +120,7 @@ func TestADiskThatFillsUpLeavesNothingHalfWritten(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.truth(local, steady())
 			w.diskOf(room)
-			w.main(small()...)
+			w.main(small("--contexts", "1K", "--duration", "5s")...)
 			w.ended(6, "the disk is full", "Free some space")
 			if _, err := os.Stat("run"); err != nil {
 				if room > 3 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -243,6 +244,49 @@ func TestNothingPlantedLeavesWithTheProperties(t *testing.T) {
 		w.main("run", local, "--contexts", "0", "--concurrency", "1", "--prefill", "none", "--max-output", "64", "--quick", "--out", "run")
 		w.ended(0)
 		w.none("run")
+	})
+}
+
+// A file of another tool is kept beside the run without them, under a name without them, and is still that tool's file.
+func TestNothingPlantedLeavesAnImportedFile(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.planting()
+		var result map[string]any
+		data, err := os.ReadFile(filepath.Join(w.home, "../importer/testdata/vllm-bench-serve-0.32.0.json"))
+		if err == nil {
+			err = json.Unmarshal(data, &result)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := []any{map[string]any{"hostname": "plantbox7", "serial": 4711000, "password": "bare-env-planted-1", "api_key": "key-given-planted"}}
+		for i, p := range plants {
+			notes = append(notes, p.text)
+			result[fmt.Sprint("note ", i)] = p.text
+			result[p.text] = i
+		}
+		result["notes"], result["model_id"] = notes, annaHome+"/models/steady"
+		if data, err = json.Marshal(result); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"plantbox7.json", "a/result.json", "b/result.json"} {
+			writeFile(t, name, string(data))
+		}
+		w.main("import", "plantbox7.json", "a/result.json", "b/result.json", "--out", "run")
+		w.ended(0)
+		w.none("run")
+		kept, err := os.ReadDir("run/source")
+		if err != nil || len(kept) != 3 {
+			t.Fatalf("kept are %v: %v", kept, err)
+		}
+		for _, file := range kept {
+			w.main("import", "run/source/"+file.Name(), "--out", file.Name()+".run")
+			w.ended(0)
+		}
+		text, err := os.ReadFile("run/source/result.json")
+		if err != nil || !strings.Contains(string(text), `"serial":"«redacted: serial number`) || !strings.Contains(string(text), `"hostname":"«redacted: host name`) {
+			t.Errorf("%v: the kept file does not show what was taken out of it", err)
+		}
 	})
 }
 

@@ -124,6 +124,8 @@ var metrics = []metric{
 	{"prompt_tokens_per_second", "Prompt tokens per second of a prefill cell.", func(c *speedmatrix.Cell) *float64 { return c.PromptTokensPerSecond }},
 	{"ttft_seconds", "Time to first token, median.", func(c *speedmatrix.Cell) *float64 { return seconds(c.TTFT) }},
 	{"time_between_tokens_seconds", "Time between tokens, median.", func(c *speedmatrix.Cell) *float64 { return seconds(c.TimeBetweenTokens) }},
+	{"energy_per_output_token_joules", "Energy of the server's GPUs for one output token of a decode cell.", func(c *speedmatrix.Cell) *float64 { return c.EnergyPerOutputToken }},
+	{"energy_per_prompt_token_joules", "Energy of the server's GPUs for one prompt token of a prefill cell.", func(c *speedmatrix.Cell) *float64 { return c.EnergyPerPromptToken }},
 }
 
 func seconds(d *speedmatrix.Distribution) *float64 {
@@ -146,8 +148,8 @@ func OpenMetrics(w io.Writer, run *speedmatrix.Run) error {
 		name := "speedmatrix_" + m.name
 		of := name[strings.LastIndexByte(name, '_')+1:]
 		unitLine := ""
-		if of == "seconds" {
-			unitLine = fmt.Sprintf("# UNIT %s seconds\n", name)
+		if of == "seconds" || of == "joules" {
+			unitLine = fmt.Sprintf("# UNIT %s %s\n", name, of)
 		}
 		_, _ = fmt.Fprintf(out, "# TYPE %s gauge\n%s# HELP %s %s\n", name, unitLine, name, m.help)
 		measured(run, func(c *speedmatrix.Cell, repeat int) {

@@ -79,6 +79,7 @@ func TestBenchstatLinesAreGosFormatWithRepeats(t *testing.T) {
 func TestOpenMetricsAreReadBack(t *testing.T) {
 	run := example(t)
 	run.Model.Set(speedmatrix.ModelName, `a"b\c`+"\nd", speedmatrix.SourceUser)
+	run.Cells[0].EnergyPerPromptToken = new(0.25)
 	var out strings.Builder
 	if err := exporter.OpenMetrics(&out, run); err != nil {
 		t.Fatal(err)
@@ -98,6 +99,9 @@ func TestOpenMetricsAreReadBack(t *testing.T) {
 	}
 	if sum, ok := text.Sum("speedmatrix_total_tokens_per_second"); !ok || math.Abs(sum-want) > 1e-9 {
 		t.Errorf("the totals sum to %v, want %v", sum, want)
+	}
+	if sum, ok := text.Sum("speedmatrix_energy_per_prompt_token_joules"); !ok || sum != 0.25 || !strings.Contains(out.String(), "# UNIT speedmatrix_energy_per_prompt_token_joules joules\n") {
+		t.Errorf("the energy is %v", sum)
 	}
 	if name, ok := text.Label("speedmatrix_ttft_seconds", "model"); !ok || name != `a"b\c`+"\nd" {
 		t.Errorf("the model is %q", name)

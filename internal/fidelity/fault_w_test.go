@@ -251,16 +251,7 @@ func caseW18QueuedNotReadyAndFailedAreDifferentWords(t *testing.T) {
 	w.exact(w.cell(0, 4))
 	near(t, "queued share", w.cell(0, 4).QueuedShare, 1)
 	near(t, "active requests", w.cell(0, 4).ActiveRequestsMean, 2)
-	var second int
-	w = bed{script: truth.Script{Fail: func(c truth.Call) *truth.Failure {
-		if !ofCell(c) {
-			return nil
-		}
-		if second++; second%2 == 1 {
-			return nil
-		}
-		return &truth.Failure{Kind: truth.FailHang}
-	}}}.measure(t)
+	w = bed{script: truth.Script{Fail: ofCells(2, truth.Failure{Kind: truth.FailHang})}}.measure(t)
 	w.is(w.cell(0, 2), speedmatrix.StatusNotReady, "not all 2 streams were producing")
 	w = bed{script: truth.Script{Metrics: truth.Metrics{Off: true}}, args: oneCell("0", "4")}.measure(t)
 	w.exact(w.valid()) // without figures nothing is made up

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"speedmatrix"
@@ -50,9 +51,13 @@ type paragraph struct {
 }
 
 // Embedded gives the library of public-domain texts that is built in: about
-// 8 million characters, close to 2 million tokens of most models. It unpacks
-// them anew on each call.
-func Embedded() (*Library, error) {
+// 8 million characters, close to 2 million tokens of most models. They are
+// unpacked at the first call, and stay.
+func Embedded() (*Library, error) { return builtIn() }
+
+var builtIn = sync.OnceValues(unpack)
+
+func unpack() (*Library, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, fmt.Errorf("embedded texts: %w", err)

@@ -18,6 +18,9 @@ const (
 	apart   = `[ \t]+\\*`
 )
 
+// passwordWords are in the names of passwords, one in each.
+var passwordWords = []string{"passw", "passphrase", "secret", "credential", "session"}
+
 // named are values that stand behind a name: of a header, an option, a variable, a field.
 var named = []rule{
 	{kind: APIKey, group: 1, low: []string{"authorization"}, find: regexp.MustCompile(`(?i)\b(?:proxy-)?authorization` + between + `["']?(?:(?:bearer|basic|token|digest|negotiate|apikey)\s+)?([^\s"',;]+)`), ok: secret},
@@ -25,7 +28,7 @@ var named = []rule{
 	{kind: Token, group: 1, low: []string{"bearer"}, find: regexp.MustCompile(`(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{8,})`), ok: hasDigit},
 	{kind: APIKey, group: 1, low: []string{"key"}, find: regexp.MustCompile(`(?i)(?:` + keyNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
 	{kind: Token, group: 1, low: []string{"token"}, find: regexp.MustCompile(`(?i)(?:` + tokenNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
-	{kind: Password, group: 1, low: []string{"passw", "passphrase", "secret", "credential", "session"}, find: regexp.MustCompile(`(?i)(?:` + passwordNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
+	{kind: Password, group: 1, low: passwordWords, find: regexp.MustCompile(`(?i)(?:` + passwordNames + `)(?:` + between + `|` + apart + `)(` + anyValue + `)`), ok: given},
 	{kind: Password, group: 1, low: []string{"pwd"}, find: regexp.MustCompile(`(?i)\bpwd["']?[:=]["']?([^\s"',;&)\]}/]+)`), ok: secret},
 	{kind: Token, group: 1, find: regexp.MustCompile(`\b[A-Z0-9_]*_?TOKEN=(` + anyValue + `)`), ok: secret, hint: "TOKEN="},
 	{kind: Token, group: 1, low: []string{"token", "key", "auth"}, find: regexp.MustCompile(`(?i)(?:^|[^a-z])(?:token|key|auth)["']?\s*[:=]\s*["']?([A-Za-z0-9._~+/=-]{16,})`), ok: random},

@@ -91,7 +91,7 @@ const (
 )
 
 // marked matches what Mark gives.
-var marked = regexp.MustCompile(`«redacted: [a-z ]+(?: [0-9a-f]{8})?»`)
+var marked = regexp.MustCompile(`«redacted: ([a-z ]+?)(?: [0-9a-f]{8})?»`)
 
 // Mark is what stands in the place of a value.
 func (r *Redactor) Mark(kind Kind, value string) string {

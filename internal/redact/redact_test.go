@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -215,6 +216,72 @@ func TestACopyIsJudgedByTheNamesOfItsFields(t *testing.T) {
 	if in.List[0] != "10.0.0.1" {
 		t.Error("the original was changed")
 	}
+}
+
+// A file of JSON is judged as a document is, and keeps every byte that is not taken out.
+func TestAFileKeepsTheBytesThatMayStay(t *testing.T) {
+	r := redact.New(redact.Options{})
+	in := "\ufeff" + `{ "tokens":1764573262123456789,"t_0":1.2345678901234567e-1 , "authorization" : "abc", "serial":{"value":123.50,"others":[7,"A7"]},
+ "hosts": ["10.0.0.1" , "x\u0041\/"], "api_key": null, "session_key":true}
+{"driver": "12.4.5.8", "driver_url":"http://gpu.example.org:1"}
+`
+	want := strings.NewReplacer(`"abc"`, `"«redacted: api key»"`, "123.50", `"«redacted: serial number»"`, "7,", `"«redacted: serial number»",`, `"A7"`, `"«redacted: serial number»"`,
+		`"10.0.0.1"`, `"«redacted: ip address»"`, "gpu.example.org", "«redacted: host name»").Replace(strings.TrimPrefix(in, "\ufeff"))
+	if got := string(r.Source([]byte(strings.TrimPrefix(in, "\ufeff")))); got != want {
+		t.Errorf("the file becomes\n%s\nnot\n%s", got, want)
+	}
+	for text, want := range map[string]string{"a,b\n10.0.0.1,2\n": "a,b\n«redacted: ip address»,2\n", `{"broken": "10.0.0.1`: `{"broken": "«redacted: ip address»`, "": "", in: r.Text(in)} {
+		if got := string(r.Source([]byte(text))); got != want {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+// Whatever JSON it is: a file says what a redacted copy of its value says.
+func TestAFileSaysWhatACopySays(t *testing.T) {
+	r := someone()
+	names := rapid.SampledFrom([]string{"value", "others", "hostname", "serial", "n", "api_key", "annika", "note"})
+	texts := rapid.SampledFrom([]string{"", "x", "annika", "10.0.0.1", "\"<&>\n", "topsecret/key+1", "--api-key abc", "None"})
+	var draw func(t *rapid.T, depth int) any
+	draw = func(t *rapid.T, depth int) any {
+		switch n := rapid.IntRange(0, 6).Draw(t, "kind"); {
+		case n == 0:
+			return rapid.Int32().Draw(t, "number")
+		case n == 1:
+			return rapid.Bool().Draw(t, "flag")
+		case n < 4 || depth == 0:
+			return texts.Draw(t, "text")
+		case n == 4:
+			list := []any{}
+			for range rapid.IntRange(0, 3).Draw(t, "length") {
+				list = append(list, draw(t, depth-1))
+			}
+			return list
+		}
+		object := map[string]any{}
+		for range rapid.IntRange(0, 3).Draw(t, "fields") {
+			object[names.Draw(t, "name")] = draw(t, depth-1)
+		}
+		return object
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		value := map[string]any{"root": draw(t, 4)}
+		text, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := redact.Copy(r, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(r.Source(text), &got); err != nil {
+			t.Fatalf("%s: %v", r.Source(text), err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%s becomes\n%v\nnot\n%v", text, got, want)
+		}
+	})
 }
 
 // comparison stands before the version of a package.

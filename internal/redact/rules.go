@@ -25,7 +25,12 @@ func (u *rule) may(text, low string) bool {
 	if u.hint != "" && !strings.Contains(text, u.hint) {
 		return false
 	}
-	return len(u.low) == 0 || slices.ContainsFunc(u.low, func(word string) bool { return strings.Contains(low, word) })
+	return len(u.low) == 0 || anyIn(low, u.low)
+}
+
+// anyIn says whether one of some words stands in a text.
+func anyIn(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 func (u *rule) apply(text string, r *Redactor) string {

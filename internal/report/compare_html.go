@@ -16,18 +16,18 @@ import (
 )
 
 // ComparisonHTML writes a comparison as one page: no other file, no script, no request to anywhere, in light, dark and
-// print. The same comparison gives the same bytes. It fails only if w does.
-func ComparisonHTML(w io.Writer, d *Comparison) error {
+// print; or into a site's frame. The same comparison gives the same bytes. It fails only if w does.
+func ComparisonHTML(w io.Writer, d *Comparison, f *Frame) error {
 	css, err := comparisonStyle(len(d.Pairs))
 	if err != nil {
 		return err
 	}
-	view := comparisonView{Doc: d, CSS: css, Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'",
+	view := comparisonView{Doc: d, Frame: f, CSS: css, Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'",
 		Caption: d.differenceCaption(), Eyebrow: "Comparison of " + countWord(len(d.Sides)) + " set-ups"}
 	for i := range d.Pairs {
 		view.Pairs = append(view.Pairs, newPairView(d, &d.Pairs[i], i))
 	}
-	view.Description = description(&Document{Subtitle: strings.Join(allVerdicts(d), " ")})
+	view.Description = d.Description()
 	var out bytes.Buffer
 	if err := pageTemplate.ExecuteTemplate(&out, "compare", view); err != nil {
 		return fmt.Errorf("write the page: %w", err)
@@ -55,6 +55,7 @@ func countWord(n int) string {
 // comparisonView is what the template shows.
 type comparisonView struct {
 	Doc                 *Comparison
+	Frame               *Frame
 	CSS                 template.CSS
 	Policy, Description string
 	Eyebrow, Caption    string

@@ -77,7 +77,7 @@ func written(t testing.TB, write func(w io.Writer) error) []byte {
 
 func comparisonPage(t testing.TB, d *Comparison) []byte {
 	t.Helper()
-	return written(t, func(w io.Writer) error { return ComparisonHTML(w, d) })
+	return written(t, func(w io.Writer) error { return ComparisonHTML(w, d, nil) })
 }
 
 func TestComparisonsInWords(t *testing.T) {
@@ -88,6 +88,7 @@ func TestComparisonsInWords(t *testing.T) {
 				return ComparisonTerminal(w, made[name], TerminalOptions{Width: width})
 			}))
 		}
+		golden.Check(t, "compare-"+name+".csv", written(t, func(w io.Writer) error { return ComparisonCSV(w, made[name]) }))
 		golden.Check(t, "compare-"+name+".md", written(t, func(w io.Writer) error { return ComparisonMarkdown(w, made[name]) }))
 	}
 	golden.Check(t, "compare-seeds.svg", written(t, func(w io.Writer) error { return ComparisonSVG(w, made["seeds"]) }))
@@ -196,7 +197,7 @@ func TestTextOfAComparisonIsClean(t *testing.T) {
 	for name, write := range map[string]func(w io.Writer) error{
 		"terminal": func(w io.Writer) error { return ComparisonTerminal(w, d, TerminalOptions{}) },
 		"markdown": func(w io.Writer) error { return ComparisonMarkdown(w, d) },
-		"page":     func(w io.Writer) error { return ComparisonHTML(w, d) },
+		"page":     func(w io.Writer) error { return ComparisonHTML(w, d, nil) },
 	} {
 		text := string(written(t, write))
 		for _, r := range text {

@@ -16,6 +16,7 @@ type cellView struct {
 	Quantiles                [][]string
 	More                     []pairView
 	Drawings                 []template.HTML
+	Images                   []imageView
 	// Trouble says why the raw rows are not drawn.
 	Trouble string
 }

@@ -40,6 +40,7 @@ var rules = []rule{
 	{KindWarning, "beyond_hardware", beyondHardware},
 	{KindWarning, "prefill_not_cold", prefillNotCold},
 	{KindWarning, "prefill_order", prefillOrder},
+	{KindNote, "remarked", remarked},
 	{KindNote, "looped_gap", loopedGap},
 	{KindNote, "different_spans", differentSpans},
 	{KindNote, "shared_prompt", sharedPrompt},
@@ -66,6 +67,25 @@ func allFindings(d *Document) []Finding {
 func recorded(f speedmatrix.Finding) Finding {
 	clean := speedmatrix.Finding{Message: Clean(f.Message), Evidence: Clean(f.Evidence), Fix: Clean(f.Fix)}
 	return Finding{Kind: KindWarning, Code: Clean(f.Code), Text: findingText(clean)}
+}
+
+// remarked repeats what stands beside a Valid cell, such as that its label was corrected.
+func remarked(d *Document) string {
+	var texts []string
+	cells := map[string][]string{}
+	for _, m := range shown(d, speedmatrix.PhaseDecode) {
+		if m.Status != speedmatrix.StatusValid || m.Reason == "" {
+			continue
+		}
+		if cells[m.Reason] == nil {
+			texts = append(texts, m.Reason)
+		}
+		cells[m.Reason] = append(cells[m.Reason], strings.TrimPrefix(m.Name, "decode "))
+	}
+	for i, text := range texts {
+		texts[i] = strings.Join(cells[text], ", ") + ": " + clip(text, 300) + "."
+	}
+	return strings.Join(texts, " ")
 }
 
 // contradictedStatus finds cells that are said to have queued although every request ran.

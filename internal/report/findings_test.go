@@ -121,3 +121,16 @@ func TestEachRuleFindsWhatItIsForAndNothingElse(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatStandsBesideAValidCellIsANote(t *testing.T) {
+	run, _ := readSeed(t, seeds[0])
+	for i := range run.Cells {
+		if c := &run.Cells[i]; c.Status == speedmatrix.StatusRequestsQueued {
+			c.Status, c.Reason = speedmatrix.StatusValid, "label corrected by the uploader; it was “Requests queued”"
+		}
+	}
+	want := Finding{KindNote, "remarked", "128K × 1, 136K × 1: label corrected by the uploader; it was “Requests queued”."}
+	if got := Build(run).Findings; !slices.Contains(got, want) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -20,6 +20,11 @@ type HTMLOptions struct {
 	// Rows are the run's raw rows: with them every measured cell has its window over time and
 	// its distributions. Nil leaves them out.
 	Rows Rows
+	// Drawing, in place of Rows, gives the address of a drawing of a cell's rows, or of the machine for the cell "": the
+	// page loads it when it is seen. "" is none.
+	Drawing func(cell, drawing string) string
+	// Frame is the site's around the page; nil is a page on its own.
+	Frame *Frame
 }
 
 //go:embed page
@@ -46,6 +51,7 @@ func HTML(w io.Writer, d *Document, o HTMLOptions) error {
 // pageView is what the template shows.
 type pageView struct {
 	Doc                 *Document
+	Frame               *Frame
 	Policy, Description string
 	CSS                 template.CSS
 	Script              template.JS
@@ -95,7 +101,7 @@ func newPage(d *Document, o HTMLOptions) (*pageView, error) {
 		return nil, fmt.Errorf("read the page's script: %w", err)
 	}
 	v := &pageView{
-		Doc: d, CSS: css, Script: template.JS(script), Policy: policy(script), Description: description(d), Eyebrow: Eyebrow,
+		Doc: d, Frame: o.Frame, CSS: css, Script: template.JS(script), Policy: policy(script), Description: description(d), Eyebrow: Eyebrow,
 		OriginClass: strings.ToLower(d.Origin), Provenance: provenanceParts(d), Sections: sectionViews(d), Key: statedKey(d),
 		Command: commandLines(d.LaunchCommand.Value), PrefillCaption: PrefillCaption, MeasurementsCaption: MeasurementsCaption,
 		Notes: notesView{d.Notes, d.TTFTNote}, StatusNotes: notesView{List: d.Notes}, Budget: budget(d), Limits: limitViews(d),
@@ -110,7 +116,7 @@ func newPage(d *Document, o HTMLOptions) (*pageView, error) {
 		v.Trust = append(v.Trust, t)
 	}
 	v.setCharts(d)
-	v.setMachine(d, o.Rows)
+	v.setMachine(d, o)
 	v.Nav = v.nav()
 	return v, nil
 }
@@ -209,6 +215,8 @@ func (v *pageView) setCells(d *Document, o HTMLOptions, a *anchors) {
 		}
 		cell.ID = a.link(m)
 		cell.Trouble = trouble
+		cell.Images = images(m, o.Drawing)
+		v.Drawn = v.Drawn || len(cell.Images) > 0
 		drawn, err := drawCell(m, o.Rows, server)
 		if err != nil {
 			cell.Trouble = "The raw rows could not be read: " + clip(Clean(err.Error()), 300)

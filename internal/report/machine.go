@@ -121,15 +121,18 @@ const (
 )
 
 // setMachine draws the samples of the machine and lists the cells' figures.
-func (v *pageView) setMachine(d *Document, rows Rows) {
+func (v *pageView) setMachine(d *Document, o HTMLOptions) {
 	for _, l := range d.Machine {
 		v.Machine.Rows = append(v.Machine.Rows, machineRow{l.values()})
 	}
 	v.Machine.Heads, v.Machine.Caption = machineHeads, machineCaption
-	if rows == nil {
+	if o.Drawing != nil {
+		v.Machine.Image = o.Drawing("", DrawingMachine)
+	}
+	if o.Rows == nil {
 		return
 	}
-	samples, err := rows.Machine()
+	samples, err := o.Rows.Machine()
 	if err != nil {
 		v.Machine.Trouble = "The samples of the machine could not be read: " + clip(Clean(err.Error()), 300)
 		return
@@ -142,6 +145,7 @@ func (v *pageView) setMachine(d *Document, rows Rows) {
 // machineView is the section of the machine.
 type machineView struct {
 	Picture          template.HTML
+	Image            string
 	Heads            []string
 	Rows             []machineRow
 	Caption, Trouble string
@@ -150,7 +154,9 @@ type machineView struct {
 type machineRow struct{ Values []string }
 
 // Shown says whether there is anything of the machine to show.
-func (m machineView) Shown() bool { return m.Picture != "" || len(m.Rows) > 0 || m.Trouble != "" }
+func (m machineView) Shown() bool {
+	return m.Picture != "" || m.Image != "" || len(m.Rows) > 0 || m.Trouble != ""
+}
 
 // sampleGap is the longest time between two samples over which a line is drawn on, in seconds.
 const sampleGap = 3

@@ -172,13 +172,17 @@ func (d *Dir) sweep() {
 
 // eventsPath is the event file of a cell.
 func (d *Dir) eventsPath(key string) string {
-	return filepath.Join(d.path, cellsName, key+rowsSuffix)
+	return filepath.Join(d.path, filepath.FromSlash(eventsName(key)))
 }
 
 // requestsPath is the request file of a cell.
 func (d *Dir) requestsPath(key string) string {
-	return filepath.Join(d.path, cellsName, requestsPrefix+key+rowsSuffix)
+	return filepath.Join(d.path, filepath.FromSlash(requestsName(key)))
 }
+
+// eventsName and requestsName are the names of a cell's files in a run directory, with slashes.
+func eventsName(key string) string   { return cellsName + "/" + key + rowsSuffix }
+func requestsName(key string) string { return cellsName + "/" + requestsPrefix + key + rowsSuffix }
 
 // goodKey says whether a cell's key is a plain file name.
 func goodKey(key string) bool {

@@ -45,6 +45,9 @@ type CellRow struct {
 	OutputTokens  *float64 `parquet:"output_tokens,optional"`
 	WindowSeconds *float64 `parquet:"window_seconds,optional"`
 	TokenSource   string   `parquet:"token_source,dict"`
+	OutputEnergy  *float64 `parquet:"energy_joules_per_output_token,optional"`
+	PromptEnergy  *float64 `parquet:"energy_joules_per_prompt_token,optional"`
+	GPUPower      *float64 `parquet:"gpu_power_watts_mean,optional"`
 }
 
 // WriteCells writes every cell of a run, its repeats included, as one Parquet table.
@@ -86,6 +89,7 @@ func cellRow(run *speedmatrix.Run, c *speedmatrix.Cell, repeat int) CellRow {
 	}
 	row.Total, row.PerRequest, row.PromptSpeed = c.TotalTokensPerSecond, c.PerRequestTokensPerSecond, c.PromptTokensPerSecond
 	row.Active, row.OutputTokens, row.WindowSeconds = c.ActiveRequestsMean, c.OutputTokens, c.WindowSeconds
+	row.OutputEnergy, row.PromptEnergy, row.GPUPower = c.EnergyPerOutputToken, c.EnergyPerPromptToken, c.GPUPower
 	if c.Interval95 != nil {
 		row.Low, row.High = &c.Interval95.Low, &c.Interval95.High
 	}

@@ -84,7 +84,7 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 	})
 }
 
-func same[T any](t *rapid.T, want, got []T, err error) {
+func same[T any](t rapid.TB, want, got []T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -54,14 +54,25 @@ func readTable[T any](path string) iter.Seq2[T, error] {
 			return
 		}
 		defer file.Close()
-		reader, err := openTable[T](file)
+		info, err := file.Stat()
 		if err != nil {
-			yield(none, damaged(path, "", err))
+			yield(none, readError(path, err))
 			return
 		}
-		defer guarded(reader.Close) //nolint:errcheck // a reader that fails to close has given its rows
-		yieldRows(reader, path, yield)
+		readFrom(file, info.Size(), path, yield)
 	}
+}
+
+// readFrom reads the rows of a Parquet file of a size; path names it in errors.
+func readFrom[T any](file io.ReaderAt, size int64, path string, yield func(T, error) bool) {
+	reader, err := openTable[T](file, size)
+	if err != nil {
+		var none T
+		yield(none, damaged(path, "", err))
+		return
+	}
+	defer guarded(reader.Close) //nolint:errcheck // a reader that fails to close has given its rows
+	yieldRows(reader, path, yield)
 }
 
 func yieldRows[T any](reader *parquet.GenericReader[T], path string, yield func(T, error) bool) {
@@ -91,13 +102,9 @@ func yieldRows[T any](reader *parquet.GenericReader[T], path string, yield func(
 	}
 }
 
-func openTable[T any](file *os.File) (reader *parquet.GenericReader[T], err error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
+func openTable[T any](file io.ReaderAt, size int64) (reader *parquet.GenericReader[T], err error) {
 	err = guarded(func() error {
-		table, err := parquet.OpenFile(file, info.Size(), parquet.SkipBloomFilters(true))
+		table, err := parquet.OpenFile(file, size, parquet.SkipBloomFilters(true))
 		if err != nil {
 			return err
 		}

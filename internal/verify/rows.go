@@ -75,6 +75,7 @@ func (c *checker) load(key string, cell *speedmatrix.Cell) (*measurement, error)
 	if err := c.loadEvents(m, index); err != nil {
 		return nil, err
 	}
+	m.requests = m.requests[:min(len(m.requests), countedRows(cell))]
 	if at, length := cell.WindowStartedAt, cell.WindowSeconds; at != nil && length != nil {
 		m.from = at.UnixNano()
 		m.to = m.from + int64(math.Round(*length*float64(time.Second)))
@@ -83,6 +84,15 @@ func (c *checker) load(key string, cell *speedmatrix.Cell) (*measurement, error)
 	c.loadScrapes(m)
 	c.weigh(m)
 	return m, nil
+}
+
+// countedRows is how many of a cell's rows it was published from. A prefill cell is published whenever a row has more
+// samples of it: a program that was killed after it wrote them and before it wrote the document leaves further rows.
+func countedRows(cell *speedmatrix.Cell) int {
+	if cell.Phase == speedmatrix.PhasePrefill && cell.Status == speedmatrix.StatusInterrupted && cell.Requests != nil {
+		return cell.Requests.Sent
+	}
+	return math.MaxInt
 }
 
 func (c *checker) loadEvents(m *measurement, index map[int32]int) error {

@@ -2,8 +2,10 @@ package catalogtest
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,16 +36,23 @@ var (
 	labelsOf   = []string{"0", "16K", "32K", "64K", "128K", "248K"}
 )
 
-// Entries invents n runs, always the same for a seed: plausible speeds, every status, repeats, some of other methods and of
-// changed hardware.
-func Entries(n int, seed uint64) []catalog.Entry {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	list := make([]catalog.Entry, n)
-	begin := time.Date(2026, 6, 21, 8, 0, 0, 0, time.UTC)
-	for i := range list {
-		list[i] = invent(rng, i, begin.Add(time.Duration(float64(i)/float64(n)*162*24)*time.Hour))
+// Invent gives n invented runs, always the same for a seed: plausible speeds, every status, repeats, some of other methods
+// and of changed hardware.
+func Invent(n int, seed uint64) iter.Seq[catalog.Entry] {
+	return func(yield func(catalog.Entry) bool) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		begin := time.Date(2026, 6, 21, 8, 0, 0, 0, time.UTC)
+		for i := range n {
+			if !yield(invent(rng, i, begin.Add(time.Duration(float64(i)/float64(n)*162*24)*time.Hour))) {
+				return
+			}
+		}
 	}
-	return list
+}
+
+// Entries are all runs of Invent.
+func Entries(n int, seed uint64) []catalog.Entry {
+	return slices.AppendSeq(make([]catalog.Entry, 0, n), Invent(n, seed))
 }
 
 func invent(rng *rand.Rand, i int, at time.Time) catalog.Entry {
@@ -58,6 +67,10 @@ func invent(rng *rand.Rand, i int, at time.Time) catalog.Entry {
 	e.OwnerName, e.ModelKey, e.HardwareKey = "user-"+e.Owner[5:], catalog.Key(m.name), catalog.Key(c.name)
 	if e.Level == catalog.Reproduced {
 		e.Reproductions = 1 + rng.IntN(3)
+	}
+	e.Flags = []string{"--max-model-len " + labelsOf[rng.IntN(len(labelsOf))], "--gpu-memory-utilization 0." + fmt.Sprint(80+rng.IntN(18))}
+	if rng.IntN(3) == 0 {
+		e.Flags = append(e.Flags, "--kv-cache-dtype fp8")
 	}
 	switch rng.IntN(20) {
 	case 0:

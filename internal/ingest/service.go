@@ -1,0 +1,308 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"speedmatrix"
+	"speedmatrix/internal/account"
+	"speedmatrix/internal/blob"
+	"speedmatrix/internal/catalog"
+	"speedmatrix/internal/trust"
+	"speedmatrix/internal/unit"
+)
+
+// Index is what a site knows of its other runs.
+type Index interface {
+	Apply(e catalog.Entry)
+	Get(id string) (*catalog.Entry, bool)
+	Neighbours(e *catalog.Entry) []*catalog.Entry
+}
+
+// Options are what a Service stands on.
+type Options struct {
+	Store catalog.Store
+	Blobs blob.Store
+	Index Index
+	Rules account.Rules
+	// Examine reads the rows of an unpacked run; nil is Examine, in this process.
+	Examine func(ctx context.Context, folder string) (Examination, error)
+	Limits  Limits
+	// Folder is where uploads are unpacked and resumable ones grow.
+	Folder  string
+	Now     func() time.Time
+	Entropy io.Reader
+	// AtOnce is how many uploads are worked on at a time; the others wait for Patience and are then asked to come again.
+	AtOnce   int
+	Patience time.Duration
+	// KeepUploads is how long an unfinished upload may rest.
+	KeepUploads time.Duration
+}
+
+// Service takes runs in and changes them.
+type Service struct {
+	o     Options
+	seats chan struct{}
+	// busy are the uploads that are written to now.
+	busy *locks
+}
+
+// New makes a service; its folder is made where it is missing.
+func New(o Options) (*Service, error) {
+	if o.Examine == nil {
+		o.Examine = Examine
+	}
+	if err := os.MkdirAll(filepath.Join(o.Folder, piecesFolder), 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of uploads: %w", err)
+	}
+	return &Service{o: o, seats: make(chan struct{}, max(1, o.AtOnce)), busy: newLocks()}, nil
+}
+
+// candidate is an upload that was read and judged.
+type candidate struct {
+	record   catalog.Record
+	run      *speedmatrix.Run
+	document []byte
+	report   trust.Report
+	// same are the runs with the same rows, else with the same document.
+	same   []string
+	folder string
+}
+
+// seat waits for a place among the uploads that are worked on.
+func (s *Service) seat(ctx context.Context) (leave func(), err error) {
+	timer := time.NewTimer(s.o.Patience)
+	defer timer.Stop()
+	select {
+	case s.seats <- struct{}{}:
+		return func() { <-s.seats }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, refuse(http.StatusServiceUnavailable, "busy", "Too many uploads at once", "Come again in a few seconds.")
+	}
+}
+
+// read unpacks and judges an upload; the folder of the candidate is the caller's to remove.
+func (s *Service) read(ctx context.Context, by account.Visitor, body io.Reader) (*candidate, error) {
+	folder, err := os.MkdirTemp(s.o.Folder, "run-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for an upload: %w", err)
+	}
+	c, err := s.judge(ctx, by, body, folder)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return c, nil
+}
+
+func (s *Service) judge(ctx context.Context, by account.Visitor, body io.Reader, folder string) (*candidate, error) {
+	files, err := unpack(ctx, body, folder, s.o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	document, err := os.ReadFile(filepath.Join(folder, documentName))
+	if err != nil {
+		return nil, err
+	}
+	run, err := decode(document, s.o.Limits, s.o.Now())
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.ReadFile(filepath.Join(folder, "engine.log"))
+	if err == nil {
+		err = secretLog(log)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	examined, err := s.examine(ctx, folder, files)
+	if err != nil {
+		return nil, err
+	}
+	e := describe(run, document)
+	e.EventsHash, e.Owner, e.OwnerName = examined.EventsHash, by.Account.ID, by.Account.Name
+	c := &candidate{record: catalog.Record{Entry: e, Document: document, Blobs: files}, run: run, document: document, folder: folder}
+	return c, s.evaluate(ctx, c, examined)
+}
+
+// examine reads the rows, where there are any.
+func (s *Service) examine(ctx context.Context, folder string, files []catalog.Blob) (Examination, error) {
+	if !slices.ContainsFunc(files, func(b catalog.Blob) bool { return filepath.Ext(b.Name) == ".parquet" }) {
+		return Examination{}, nil
+	}
+	examined, err := s.o.Examine(ctx, folder)
+	if err == nil {
+		return examined, nil
+	}
+	if ctx.Err() != nil {
+		return examined, ctx.Err()
+	}
+	return examined, bad("rows-unreadable", "The raw rows cannot be read", "speedmatrix verify says which file is damaged ("+plain(err)+").", "cells")
+}
+
+// evaluate makes the checks of trust.
+func (s *Service) evaluate(ctx context.Context, c *candidate, examined Examination) error {
+	e := &c.record.Entry
+	sameRows, err := s.o.Store.ByEvents(ctx, e.EventsHash)
+	if err != nil {
+		return err
+	}
+	sameName, err := s.o.Store.ByRunID(ctx, e.RunID)
+	if err != nil {
+		return err
+	}
+	others := func(ids []string) []string {
+		return slices.DeleteFunc(ids, func(id string) bool { return id == e.ID || s.hidden(id) })
+	}
+	sameRows, sameName = others(sameRows), others(sameName)
+	c.same = sameRows
+	for _, id := range sameName {
+		if other, ok := s.o.Index.Get(id); ok && other.DocumentHash == e.DocumentHash {
+			c.same = append(c.same, id)
+		}
+	}
+	c.report = trust.Evaluate(trust.Input{Run: c.run, Recomputed: examined.Report, Entry: e, Neighbours: s.o.Index.Neighbours(e), SameRows: sameRows, SameName: sameName})
+	e.Level, e.Reproductions = c.report.Level, len(c.report.Reproducers)
+	c.record.Checks, err = json.Marshal(c.report)
+	return err
+}
+
+// hidden says whether others must not learn of a run: drafts of other people do not show through.
+func (s *Service) hidden(id string) bool {
+	e, ok := s.o.Index.Get(id)
+	return !ok || e.Visibility == catalog.Draft || e.Visibility == catalog.Withdrawn
+}
+
+func (c *candidate) receipt() *Receipt {
+	e := &c.record.Entry
+	r := &Receipt{ID: e.ID, Version: e.Version, Visibility: e.Visibility, Title: e.Title(), Report: c.report}
+	if len(c.same) > 0 {
+		r.Duplicate = c.same[0]
+	}
+	return r
+}
+
+// Check judges an upload and keeps nothing.
+func (s *Service) Check(ctx context.Context, by account.Visitor, body io.Reader) (*Receipt, error) {
+	if err := s.o.Rules.May(by, account.Check, ""); err != nil {
+		return nil, err
+	}
+	leave, err := s.seat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	c, err := s.read(ctx, by, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.receipt(), os.RemoveAll(c.folder)
+}
+
+// Receive judges an upload and keeps it, as a draft of its owner's, or in quarantine without one. The same run of the same
+// owner again gives the run that is there.
+func (s *Service) Receive(ctx context.Context, by account.Visitor, body io.Reader) (*Receipt, error) {
+	if err := s.o.Rules.May(by, account.Upload, ""); err != nil {
+		return nil, err
+	}
+	leave, err := s.seat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.receive(ctx, by, body)
+}
+
+func (s *Service) receive(ctx context.Context, by account.Visitor, body io.Reader) (receipt *Receipt, err error) {
+	c, err := s.read(ctx, by, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.folder)) }()
+	if there, err := s.already(ctx, by, c); there != nil || err != nil {
+		return there, err
+	}
+	e := &c.record.Entry
+	if e.ID, err = unit.NewID(s.o.Now(), s.o.Entropy); err != nil {
+		return nil, err
+	}
+	e.Version, e.ReceivedAt, e.Visibility = 1, s.o.Now(), catalog.Draft
+	claim := ""
+	if !by.SignedIn() {
+		e.Visibility = catalog.Quarantined
+		if claim, e.Owner, err = s.newClaim(); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.keepFiles(ctx, c); err != nil {
+		return nil, err
+	}
+	kept, err := s.o.Store.Put(ctx, c.record, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "received"})
+	if err != nil {
+		return nil, err
+	}
+	s.o.Index.Apply(kept)
+	receipt = c.receipt()
+	receipt.Claim = claim
+	return receipt, nil
+}
+
+// already finds the run that the owner's own upload of the same document and rows became.
+func (s *Service) already(ctx context.Context, by account.Visitor, c *candidate) (*Receipt, error) {
+	if !by.SignedIn() {
+		return nil, nil
+	}
+	ids, err := s.o.Store.ByRunID(ctx, c.record.Entry.RunID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		e, ok := s.o.Index.Get(id)
+		if !ok || e.Owner != by.Account.ID || e.DocumentHash != c.record.Entry.DocumentHash || e.EventsHash != c.record.Entry.EventsHash || e.Visibility == catalog.Withdrawn {
+			continue
+		}
+		r := c.receipt()
+		r.ID, r.Version, r.Visibility, r.Duplicate = e.ID, e.Version, e.Visibility, ""
+		return r, nil
+	}
+	return nil, nil
+}
+
+// claimPrefix marks the owner of a run that nobody signed in for: the hash of the secret that claims it stands there.
+const claimPrefix = "claim:"
+
+func (s *Service) newClaim() (secret, owner string, err error) {
+	raw := make([]byte, 32)
+	if _, err := io.ReadFull(s.o.Entropy, raw); err != nil {
+		return "", "", err
+	}
+	secret = "smc_" + hex.EncodeToString(raw)
+	sum := sha256.Sum256([]byte(secret))
+	return secret, claimPrefix + hex.EncodeToString(sum[:]), nil
+}
+
+// keepFiles puts the files of a run where they stay, before the run that names them.
+func (s *Service) keepFiles(ctx context.Context, c *candidate) error {
+	for _, b := range c.record.Blobs {
+		file, err := os.Open(filepath.Join(c.folder, filepath.FromSlash(b.Name)))
+		if err != nil {
+			return err
+		}
+		err = s.o.Blobs.Put(ctx, b.Hash, b.Size, file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("keep %s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
