@@ -145,6 +145,11 @@ type Plan struct {
 	PromptTokens    float64 `json:"prompt_tokens"`
 	// Resumed counts how often the run was gone on with.
 	Resumed int `json:"resumed"`
+	// TakenSeconds is the time from start to end, SeparateSeconds what the same cells would have taken with prefill
+	// samples apart from the fills and with windows of the method's whole duration. Both are nil unless a run of
+	// method standard/1 went from start to end by itself.
+	TakenSeconds    *float64 `json:"taken_seconds,omitempty"`
+	SeparateSeconds *float64 `json:"separate_seconds,omitempty"`
 }
 
 // Client is how well this program could measure on this machine.

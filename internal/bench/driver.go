@@ -70,7 +70,7 @@ type Glance struct {
 type Driver struct {
 	o       DriverOptions
 	scraper *scraper
-	least   time.Duration
+	pings   pings
 	skip    chan struct{}
 }
 

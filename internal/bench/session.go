@@ -138,6 +138,7 @@ func (s *Session) Measure(ctx context.Context) error {
 	}
 	finished := time.Unix(0, s.Lab.Now()).UTC()
 	s.Run.FinishedAt = &finished
+	s.noteTime()
 	if saveErr := s.save(); saveErr != nil {
 		return saveErr
 	}

@@ -29,13 +29,18 @@ func (w *watcher) silence(ctx context.Context, g Gauges) (words, lost string) {
 	if step := w.p.Step(); step != StepDrain && step != StepEmpty {
 		return "", ""
 	}
-	failed, words := w.d.scraper.failing()
+	failed, failure := w.d.scraper.failing()
 	switch {
 	case w.pingErr != nil:
 		words = w.pingErr.Error()
-	case failed < silentFrom:
+	case failed >= silentFrom:
+		words = failure
+	default:
 		w.unreached, w.lost = 0, ""
-		return "", ""
+		if !g.Known {
+			words = w.pingWords
+		}
+		return words, ""
 	}
 	if now := w.d.Now(); now-w.triedNS >= int64(lostPause) {
 		w.triedNS = now

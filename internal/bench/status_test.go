@@ -147,6 +147,45 @@ func TestAServerThatIsNotEmptyIsNamed(t *testing.T) {
 	}
 }
 
+// A server without gauges is asked for one token. How long that takes varies: one quick answer does not make all later
+// ones look slow, but a load that others put on it does.
+func TestAServerWithoutGaugesIsEmptyWhenATokenTakesAsLongAsUsual(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		stall  func(req int) time.Duration // beyond 10 ms
+		status speedmatrix.Status
+		reason string
+	}{
+		{"one quick answer", func(req int) time.Duration {
+			if req == 0 {
+				return 0
+			}
+			return 50*ms + time.Duration(req*37%11)*4*ms
+		}, speedmatrix.StatusValid, ""},
+		{"slow from some time on", func(req int) time.Duration {
+			if req < 7 { // five to learn what is usual, two of the cell
+				return 50 * ms
+			}
+			return 100 * ms
+		}, speedmatrix.StatusFailed, "whether it is empty: one token took 110.0 ms, when it is empty 60.0 ms"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := measure(t, setting{settings: one(0, 2), blind: true, script: truth.Script{Engine: truth.Plain, Gap: every(20 * ms), PrefillBase: 10 * ms,
+				Stall: func(req, token int) time.Duration {
+					if token > 0 {
+						return 0
+					}
+					return tt.stall(req)
+				}}})
+			c := w.cell(0, 2)
+			if c.Status != tt.status || !strings.Contains(c.Reason, tt.reason) {
+				t.Errorf("%s: %s", c.Status, c.Reason)
+			}
+			w.verified()
+		})
+	}
+}
+
 // open lets others use the server.
 func (w *world) open(n int) *load.Streams {
 	body, err := dialect.Chat().Body(dialect.Params{Model: "truth", Prompt: "others", MaxTokens: 1 << 20, Stream: true})

@@ -31,10 +31,10 @@ type watcher struct {
 
 	usage, usageEnd *machine.Usage
 	late            stamp.Histogram // of this goroutine's wakes in the window
-	interval, drift float64
 	skipped         bool
 	openErr         error
 	pingErr         error
+	pingWords       string // why a ping that was answered says that the server is not empty
 	// unreached counts the connections in a row that could not be opened, lost is why in the end; triedNS is when the last
 	// one was tried.
 	unreached   int
@@ -43,15 +43,11 @@ type watcher struct {
 	lastTotal   float64
 	lastTotalNS int64
 	rate        float64
-	// times and tokens are the ticks of the window and what came in each, kept for --precision.
-	times  []int64
-	tokens []float64
-	sofar  float64
+	precision   Precision
 }
 
 func newWatcher(d *Driver, spec *DecodeSpec) *watcher {
-	return &watcher{d: d, spec: spec, p: NewProtocol(spec.Rules, d.Now()), fill: make(chan Prefilled, 1), stopped: make(chan struct{}),
-		interval: -1, drift: -1}
+	return &watcher{d: d, spec: spec, p: NewProtocol(spec.Rules, d.Now()), fill: make(chan Prefilled, 1), stopped: make(chan struct{})}
 }
 
 // drive steps the protocol to its end.
@@ -127,8 +123,7 @@ func (w *watcher) took(filled Prefilled) {
 
 // observe looks at everything once.
 func (w *watcher) observe(ctx context.Context) Observation {
-	o := Observation{Gauges: w.d.scraper.gauges(), Fill: w.fillAt, Empty: w.isEmpty, Interval: w.interval, Drift: w.drift,
-		Interrupted: ctx.Err() != nil}
+	o := Observation{Gauges: w.d.scraper.gauges(), Fill: w.fillAt, Empty: w.isEmpty, Interrupted: ctx.Err() != nil}
 	select {
 	case <-w.d.skip:
 		w.skipped = true
@@ -157,6 +152,9 @@ func (w *watcher) observe(ctx context.Context) Observation {
 	o.Streams = make([]StreamState, w.spec.Concurrency)
 	for i := range o.Streams {
 		o.Streams[i] = w.stream(i)
+	}
+	if w.p.Step() == StepWindow {
+		w.precision.Look(now, &o, &w.spec.Rules.Window)
 	}
 	w.estimate(now, o)
 	w.report(o)
@@ -216,7 +214,7 @@ func (w *watcher) startFill() {
 // pingLimit bounds the time that a server which must be empty may take for one token.
 const pingLimit = 10 * time.Second
 
-// askEmpty takes a server without gauges for empty when one token comes within 20 % of the least time seen.
+// askEmpty finds out by a request for one token whether a server without gauges is empty.
 func (w *watcher) askEmpty(ctx context.Context) {
 	if w.p.Step() > StepStop {
 		ctx = context.WithoutCancel(ctx)
@@ -224,11 +222,11 @@ func (w *watcher) askEmpty(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	took, err := w.d.o.Server.Ping(ctx)
-	w.pingErr = err
-	if err == nil && (w.d.least == 0 || took < w.d.least) {
-		w.d.least = took
+	w.pingErr, w.pingWords = err, ""
+	w.isEmpty = err == nil && w.d.pings.empty(took)
+	if err == nil && !w.isEmpty {
+		w.pingWords = w.d.pings.words(took)
 	}
-	w.isEmpty = err == nil && float64(took) <= 1.2*float64(w.d.least)+float64(time.Millisecond)
 	if !w.isEmpty {
 		pause(ctx, drainPoll)
 	}
@@ -263,6 +261,21 @@ func (w *watcher) launch(ctx context.Context) {
 		w.guards[i].follower = streams.Follow(i)
 	}
 	streams.Launch(w.d.Now(), w.spec.Rules.Spacing)
+}
+
+// estimate keeps the running rate.
+func (w *watcher) estimate(now int64, o Observation) {
+	total := 0.0
+	for i := range o.Streams {
+		total += o.Streams[i].Tokens
+	}
+	if now-w.lastTotalNS < int64(time.Second) {
+		return
+	}
+	if w.lastTotalNS > 0 {
+		w.rate = (total - w.lastTotal) / (float64(now-w.lastTotalNS) / 1e9)
+	}
+	w.lastTotal, w.lastTotalNS = total, now
 }
 
 // report tells the live view.

@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"speedmatrix"
 	"speedmatrix/internal/stats"
@@ -11,14 +13,16 @@ import (
 )
 
 // Describe gives what lists know of a run from its document: names and their keys, how the set-up departs from stock, the
-// cells. What the site adds (owner, level, times of its own) is left zero.
+// cells. Names are plain text of bounded length, whatever the document holds. What the site adds (owner, level, times of its
+// own) is left zero.
 func Describe(run *speedmatrix.Run) Entry {
-	e := Entry{RunID: run.ID, Origin: string(run.Origin), Method: run.Method.Name, MeasuredAt: run.StartedAt,
-		Model: modelName(run), Weights: weights(run.Model), Quantization: run.Model.Text(speedmatrix.ModelQuantization),
-		Hardware: hardwareName(run.Hardware), Engine: engineName(run.Engine), EngineVersion: run.Engine.Text(speedmatrix.EngineVersion),
-		Modified: modified(run), Speculative: speculative(run.Engine), Repeats: len(run.Repeats) + 1, Flags: launchFlags(run.LaunchCommand)}
+	e := Entry{RunID: plain(run.ID), Origin: string(run.Origin), Method: plain(run.Method.Name), MeasuredAt: run.StartedAt,
+		Model: cmp.Or(plain(modelName(run)), "Unnamed model"), Weights: weights(run.Model), Quantization: plain(run.Model.Text(speedmatrix.ModelQuantization)),
+		Hardware: cmp.Or(plain(hardwareName(run.Hardware)), "Unknown hardware"),
+		Engine: cmp.Or(plain(engineName(run.Engine)), "Unknown engine"), EngineVersion: plain(run.Engine.Text(speedmatrix.EngineVersion)),
+		Modified: modified(run), Speculative: plain(speculative(run.Engine)), Repeats: len(run.Repeats) + 1, Flags: launchFlags(run.LaunchCommand)}
 	if run.Origin == speedmatrix.OriginImported {
-		e.Source = strings.TrimSpace(run.Tool.Name + " " + run.Tool.Version)
+		e.Source = plain(run.Tool.Name + " " + run.Tool.Version)
 	}
 	e.ModelKey, e.HardwareKey = Key(e.Model), Key(e.Hardware)
 	for i := range run.Cells {
@@ -26,16 +30,36 @@ func Describe(run *speedmatrix.Run) Entry {
 		if c.Phase == speedmatrix.PhaseDecode {
 			e.Cells = append(e.Cells, describeCell(run, c))
 		} else {
-			e.Prefill = append(e.Prefill, Prefill{Context: c.Context, Label: c.ContextLabel, TokensPerSecond: number(c.PromptTokensPerSecond)})
+			e.Prefill = append(e.Prefill, Prefill{Context: c.Context, Label: plain(c.ContextLabel), TokensPerSecond: number(c.PromptTokensPerSecond)})
 		}
 	}
 	return e
 }
 
+// longestName bounds a name, in characters.
+const longestName = 200
+
+// plain is a name on one line: valid, without what is not seen, and of bounded length.
+func plain(s string) string {
+	n := 0
+	s = strings.Map(func(r rune) rune {
+		switch n++; {
+		case n > longestName || r == unicode.ReplacementChar:
+			return -1
+		case unicode.IsGraphic(r):
+			return r
+		case unicode.IsControl(r):
+			return ' '
+		}
+		return -1
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
 // describeCell gives a cell's numbers: where it was measured several times, the medians of those that showed a speed and
 // Student's interval of their mean; else those of the one window.
 func describeCell(run *speedmatrix.Run, c *speedmatrix.Cell) Cell {
-	out := Cell{Context: c.Context, Label: c.ContextLabel, Concurrency: c.Concurrency, Status: c.Status,
+	out := Cell{Context: c.Context, Label: plain(c.ContextLabel), Concurrency: c.Concurrency, Status: c.Status,
 		Total: number(nil), Half: number(nil), PerRequest: number(nil), TTFT: number(nil), Between: number(nil)}
 	if !c.Status.ShowsSpeed() {
 		return out
@@ -103,7 +127,7 @@ func modelName(run *speedmatrix.Run) string {
 			return name[strings.LastIndexByte(name, '/')+1:]
 		}
 	}
-	return "Unnamed model"
+	return ""
 }
 
 // weights is a commit or a digest of the weights; a name that moves, such as a branch, is none.
@@ -121,10 +145,7 @@ var fixedRevision = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 func hardwareName(facts speedmatrix.Facts) string {
 	name := facts.Text(speedmatrix.HardwareGPU)
 	if name == "" {
-		if name = facts.Text(speedmatrix.HardwareCPU); name == "" {
-			name = "Unknown hardware"
-		}
-		return name
+		return facts.Text(speedmatrix.HardwareCPU)
 	}
 	if n, ok := facts.Int(speedmatrix.HardwareGPUCount); ok && n > 1 {
 		name = unit.Count(n) + " × " + name
@@ -138,7 +159,7 @@ func engineName(facts speedmatrix.Facts) string {
 			return name
 		}
 	}
-	return "Unknown engine"
+	return ""
 }
 
 // unlocked names patches that lift a card's limits.
@@ -191,7 +212,7 @@ func launchFlags(command *speedmatrix.Fact) (list []string) {
 	}
 	list = list[:min(len(list), mostFlags)]
 	for i, f := range list {
-		list[i] = strings.ToValidUTF8(f[:min(len(f), longestFlag)], "")
+		list[i] = plain(strings.ToValidUTF8(f[:min(len(f), longestFlag)], ""))
 	}
 	return list
 }

@@ -15,8 +15,9 @@ type Facets struct {
 	Since []int
 	// Contexts and Concurrencies are those of matching runs, rising: Key is the number, Name what the most runs call it.
 	Contexts, Concurrencies []Facet
-	// Total is how many runs match the whole query.
-	Total int
+	// Total is how many runs match the whole query, Oldest and Newest when the first and the last of them were measured.
+	Total          int
+	Oldest, Newest time.Time
 }
 
 // facetColumns are the properties that are counted by a column.
@@ -33,6 +34,8 @@ type facetCount struct {
 	times  []int64
 	since  []int
 	total  int
+	// oldest and newest are microseconds since 1970, 0 for none.
+	oldest, newest int64
 }
 
 // Facets counts the properties of the runs that match a query, and those measured since some times.
@@ -56,7 +59,7 @@ func (x *Index) Facets(q Query, since ...time.Time) Facets {
 			c.row(i, only)
 		}
 	}
-	out := Facets{Total: c.total, Since: c.since, Levels: levelFacets(c.counts[byLevel]), Modified: x.modifiedFacets(c.counts[byModified])}
+	out := Facets{Total: c.total, Oldest: fromMicros(c.oldest), Newest: fromMicros(c.newest), Since: c.since, Levels: levelFacets(c.counts[byLevel]), Modified: x.modifiedFacets(c.counts[byModified])}
 	out.Models, out.Hardware = x.facets(models, c.counts[byModel], Key), x.facets(machines, c.counts[byHardware], Key)
 	out.Engines, out.Versions = x.facets(engines, c.counts[byEngine], Key), x.facets(engineVersions, c.counts[byVersion], same)
 	out.Quantizations, out.Methods = x.facets(quantizations, c.counts[byQuantization], same), x.facets(methods, c.counts[byMethod], same)
@@ -75,6 +78,12 @@ func (c *facetCount) row(i int32, only property) {
 		c.counts[byLevel][min(max(x.level[i], 0), Reproduced)]++
 		c.shapes[x.rows[i].shape]++
 		c.date(i)
+		if at := x.measured[i]; at != 0 {
+			c.newest = max(c.newest, at)
+			if c.oldest == 0 || at < c.oldest {
+				c.oldest = at
+			}
+		}
 		return
 	}
 	switch only {

@@ -173,13 +173,14 @@ func (x *Index) Find(q Query) (Page, error) {
 	if err := q.check(); err != nil {
 		return Page{}, err
 	}
-	after, err := parseCursor(q.Cursor, keyOf(&q))
+	from, back, err := parseCursor(q.Cursor, keyOf(&q))
 	if err != nil {
 		return Page{}, err
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	s := scan{x: x, filters: x.filters(&q), values: x.order(&q), after: after, top: first{n: q.Limit + 1}, aside: first{n: mostApart}, all: q.All}
+	s := scan{x: x, filters: x.filters(&q), values: x.order(&q), from: from, all: q.All,
+		top: first{n: q.Limit + 1, back: back}, aside: first{n: mostApart}}
 	if q.Cursor != "" {
 		s.aside.n = 0
 	}
@@ -187,20 +188,37 @@ func (x *Index) Find(q Query) (Page, error) {
 	for i := int32(len(x.rows)) - 1; i >= 0; i-- { // the newest first: the last page of them all is seldom asked for
 		s.row(i)
 	}
-	page := Page{Total: s.total}
-	top := s.top.sorted()
-	if len(top) > q.Limit {
-		top = top[:q.Limit]
-		page.Next = cursor(&top[len(top)-1], keyOf(&q))
-	}
+	page := Page{Total: s.total, ApartTotal: x.facets(reasons, s.reasons, same)}
+	top := page.cut(s.top.sorted(), &q, from != nil && !back, back)
 	for _, p := range top {
 		page.Entries = append(page.Entries, x.entry(p.row))
 	}
 	for _, p := range s.aside.sorted() {
 		page.Apart = append(page.Apart, Apart{x.entry(p.row), x.text(reasons, p.row)})
 	}
-	page.ApartTotal = x.facets(reasons, s.reasons, same)
 	return page, nil
+}
+
+// cut takes a page out of the places that were found, which are one more where there are more, and sets the cursors to its
+// neighbours; later says that it is not the first, back that it was asked for from behind.
+func (page *Page) cut(top []place, q *Query, later, back bool) []place {
+	more := len(top) > q.Limit
+	switch {
+	case more && back:
+		top = top[1:]
+	case more:
+		top = top[:q.Limit]
+	}
+	if len(top) == 0 {
+		return nil
+	}
+	if more || back {
+		page.Next = cursor(&top[len(top)-1], keyOf(q), false)
+	}
+	if later || back && more {
+		page.Previous = cursor(&top[0], keyOf(q), true)
+	}
+	return top
 }
 
 // scan is a walk over all rows for a page.
@@ -208,7 +226,7 @@ type scan struct {
 	x          *Index
 	filters    []filter
 	values     []float64
-	after      *place
+	from       *place
 	top, aside first
 	all        bool
 	total      int
@@ -238,7 +256,8 @@ func (s *scan) row(i int32) {
 	if !s.top.open(value, published) {
 		return
 	}
-	if p := (place{value, published, x.rows[i].id, i}); s.after == nil || s.after.before(&p) {
+	p := place{value, published, x.rows[i].id, i}
+	if s.from == nil || !s.top.back && s.from.before(&p) || s.top.back && p.before(s.from) {
 		s.top.offer(p)
 	}
 }
@@ -252,6 +271,9 @@ func (f *first) open(value float64, published int64) bool {
 		return false
 	}
 	last := &f.heap[0]
+	if f.back {
+		return true
+	}
 	switch vn, ln := value != value, last.value != last.value; {
 	case vn != ln:
 		return ln

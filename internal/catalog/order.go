@@ -118,10 +118,19 @@ func (a *place) before(b *place) bool {
 	return a.id > b.id
 }
 
-// first keeps the n first places that are offered to it, as a heap with the last of them on top.
+// first keeps the n first places that are offered to it, the n last where back is set, as a heap with the one on top that
+// goes next.
 type first struct {
 	n    int
+	back bool
 	heap []place
+}
+
+func (f *first) before(a, b *place) bool {
+	if f.back {
+		a, b = b, a
+	}
+	return a.before(b)
 }
 
 func (f *first) offer(p place) {
@@ -129,7 +138,7 @@ func (f *first) offer(p place) {
 		f.heap = append(f.heap, p)
 		for i := len(f.heap) - 1; i > 0; {
 			up := (i - 1) / 2
-			if !f.heap[up].before(&f.heap[i]) {
+			if !f.before(&f.heap[up], &f.heap[i]) {
 				break
 			}
 			f.heap[up], f.heap[i] = f.heap[i], f.heap[up]
@@ -137,14 +146,14 @@ func (f *first) offer(p place) {
 		}
 		return
 	}
-	if f.n == 0 || !p.before(&f.heap[0]) {
+	if f.n == 0 || !f.before(&p, &f.heap[0]) {
 		return
 	}
 	f.heap[0] = p
 	for i := 0; ; {
 		last := i
 		for _, down := range []int{2*i + 1, 2*i + 2} {
-			if down < len(f.heap) && f.heap[last].before(&f.heap[down]) {
+			if down < len(f.heap) && f.before(&f.heap[last], &f.heap[down]) {
 				last = down
 			}
 		}
@@ -170,9 +179,14 @@ func (f *first) sorted() []place {
 	return f.heap
 }
 
-// cursor is a place as text: what stands after it is the next page, whatever comes in between.
-func cursor(p *place, k orderKey) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{k.String(),
+// cursor is a place as text: what stands after it is the next page, whatever comes in between; what stands before it is the
+// one before where back is set.
+func cursor(p *place, k orderKey, back bool) string {
+	way := "after"
+	if back {
+		way = "before"
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{way, k.String(),
 		strconv.FormatUint(math.Float64bits(p.value), 16), strconv.FormatInt(p.published, 16), p.id}, " ")))
 }
 
@@ -186,22 +200,22 @@ var (
 	errOrder  = errors.New("the cursor is that of a list in another order: begin at the first page")
 )
 
-func parseCursor(text string, k orderKey) (*place, error) {
+func parseCursor(text string, k orderKey) (at *place, back bool, err error) {
 	if text == "" {
-		return nil, nil
+		return nil, false, nil
 	}
 	data, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.SplitN(string(data), " ", 4)
-	if err != nil || len(parts) != 4 {
-		return nil, errCursor
+	parts := strings.SplitN(string(data), " ", 5)
+	if err != nil || len(parts) != 5 || parts[0] != "after" && parts[0] != "before" {
+		return nil, false, errCursor
 	}
-	if parts[0] != k.String() {
-		return nil, errOrder
+	if parts[1] != k.String() {
+		return nil, false, errOrder
 	}
-	value, err := strconv.ParseUint(parts[1], 16, 64)
-	published, err2 := strconv.ParseInt(parts[2], 16, 64)
+	value, err := strconv.ParseUint(parts[2], 16, 64)
+	published, err2 := strconv.ParseInt(parts[3], 16, 64)
 	if err != nil || err2 != nil {
-		return nil, errCursor
+		return nil, false, errCursor
 	}
-	return &place{value: math.Float64frombits(value), published: published, id: parts[3]}, nil
+	return &place{value: math.Float64frombits(value), published: published, id: parts[4]}, parts[0] == "before", nil
 }

@@ -39,7 +39,7 @@ type Query struct {
 	// Recomputed stand among the others.
 	All  bool
 	Sort Sort
-	// Limit is the greatest number of entries, 0 is 50; Cursor is that of the page before, "" for the first.
+	// Limit is the greatest number of entries, 0 is 50; Cursor is Next or Previous of another page, "" for the first.
 	Limit  int
 	Cursor string
 }
@@ -58,8 +58,8 @@ type Page struct {
 	Apart []Apart
 	// ApartTotal counts those by reason.
 	ApartTotal []Facet
-	// Next is the cursor of the next page, "" at the end.
-	Next string
+	// Next is the cursor of the next page, "" at the end; Previous that of the page before, "" at the beginning.
+	Next, Previous string
 }
 
 // Apart is a run that a list keeps below its line, and why.

@@ -132,6 +132,9 @@ func (x *Index) shapeOf(e *Entry) *shape {
 	s := &shape{at: map[[2]int]int{}, rising: map[int][]int{}}
 	for i, c := range e.Cells {
 		s.cells = append(s.cells, shapeCell{c.Context, c.Concurrency, c.Label})
+		if _, twice := s.at[[2]int{c.Context, c.Concurrency}]; twice {
+			continue // the first of its place counts, as on the run's page
+		}
 		s.at[[2]int{c.Context, c.Concurrency}] = i
 		s.rising[c.Context] = append(s.rising[c.Context], i)
 	}

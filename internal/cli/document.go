@@ -42,8 +42,8 @@ func (r *runner) makeDocument(ctx context.Context, plan *bench.Plan) error {
 // hardware is what this machine is, and what the user states of it.
 func (r *runner) hardware(ctx context.Context) speedmatrix.Facts {
 	hardware := speedmatrix.Facts{}
-	if r.server.SameMachine {
-		hardware = r.env.machine(ctx) // of another machine than the server's it would mislead
+	if r.server.EngineHere {
+		hardware = r.env.machine(ctx) // of another machine than the engine's it would mislead
 	}
 	for key, fact := range r.stated.hardware {
 		hardware.Set(key, fact.Value, fact.Source)

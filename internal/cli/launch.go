@@ -272,6 +272,9 @@ func (r *runner) readListening(ctx context.Context) {
 	if p == nil {
 		return
 	}
+	if p.Elsewhere && r.server.Facts.Engine.Text(speedmatrix.EngineProxy) == "" {
+		r.server.EngineHere = false // a tunnel that no answer tells of
+	}
 	command := p.Command()
 	if command == nil {
 		return

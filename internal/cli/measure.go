@@ -106,7 +106,7 @@ func (r *runner) finish(store *cleanStore, err error) error {
 
 // sample begins to watch the machine: the server's where it is this one.
 func (r *runner) sample(ctx context.Context, driver *bench.Driver) Sampler {
-	w := machine.Watch{Now: r.clock.Now, Cell: driver.Cell, Local: r.server.SameMachine, Port: portOf(r.server.Base)}
+	w := machine.Watch{Now: r.clock.Now, Cell: driver.Cell, Local: r.server.EngineHere, Port: portOf(r.server.Base)}
 	if _, simulated := r.doc.Engine[speedmatrix.EngineSimulated]; simulated {
 		w.NoGPU = "the server is simulated: no GPU works for it"
 	}

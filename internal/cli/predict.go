@@ -104,8 +104,8 @@ func (p *prediction) publish(doc *speedmatrix.Run) error {
 	}
 	show := newProgress(p.env, false)
 	_ = report.Terminal(p.env.Stdout, report.Build(doc), show.terminal())
-	_, _ = fmt.Fprintf(p.env.Stdout, "\nPredicted for %s of virtual time\nSaved    %s\nNext     speedmatrix report %s --open\n",
-		unit.Duration(predict.VirtualTime(doc)), path, path)
+	_, _ = fmt.Fprintf(p.env.Stdout, "\nPredicted for %s of virtual time\n%sSaved    %s\nNext     speedmatrix report %s --open\n",
+		unit.Duration(predict.VirtualTime(doc)), tookLine(doc), path, path)
 	return nil
 }
 

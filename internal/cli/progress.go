@@ -301,6 +301,14 @@ func (p *progress) status(g bench.Glance) string {
 	return text + fmt.Sprintf("  (%d of %d, %s left)", p.done+1, p.total, unit.Duration(p.left))
 }
 
+// tookLine is the line of the time that a run took, "" where it does not know.
+func tookLine(doc *speedmatrix.Run) string {
+	if text := report.TimeLine(doc); text != "" {
+		return "Took     " + text + "\n"
+	}
+	return ""
+}
+
 // end shows the result and the next steps.
 func (p *progress) end(doc *speedmatrix.Run, dir string) {
 	p.close()
@@ -311,7 +319,7 @@ func (p *progress) end(doc *speedmatrix.Run, dir string) {
 	_, _ = fmt.Fprintln(p.human)
 	_ = report.Terminal(p.human, report.Build(doc), p.terminal())
 	dir = p.env.shownText(dir)
-	_, _ = fmt.Fprintf(p.human, "\nSaved    %s\nNext     speedmatrix report %s --open\n         speedmatrix verify %s\n", dir, dir, dir)
+	_, _ = fmt.Fprintf(p.human, "\n%sSaved    %s\nNext     speedmatrix report %s --open\n         speedmatrix verify %s\n", tookLine(doc), dir, dir, dir)
 	if doc.Ended != "" {
 		_, _ = fmt.Fprintf(p.human, "         speedmatrix run --resume %s\n", dir)
 	}

@@ -202,6 +202,14 @@ func everythingElse() map[string]trouble {
 			Code: CodeNoMetrics, Message: "The server tells no metrics, so queues, preemptions and the engine's own count of tokens are not known", Evidence: "llama.cpp, nothing at GET /metrics",
 			Fix: "Start llama-server with --metrics.",
 		}},
+		"no metrics through a proxy": {func(r *speedmatrix.Run, _ []speedmatrix.MachineRow) {
+			delete(r.Engine, speedmatrix.EngineMetrics)
+			r.Engine[speedmatrix.EngineName], r.Engine[speedmatrix.EngineProxy] = speedmatrix.Fact{Value: "llama.cpp"}, speedmatrix.Fact{Value: "LiteLLM"}
+		}, speedmatrix.Finding{
+			Code: CodeNoMetrics, Message: "The proxy does not pass on what the engine tells of itself, so queues, preemptions and the engine's own count of tokens are not known",
+			Evidence: "LiteLLM in front of llama.cpp, nothing at GET /metrics",
+			Fix:      "Measure the engine without the proxy to have them; the difference of the two runs is what the proxy costs.",
+		}},
 	}
 }
 

@@ -159,6 +159,13 @@ func noMetrics(l *look) []speedmatrix.Finding {
 	if !can || l.run.Engine.Text(speedmatrix.EngineMetrics) != "" {
 		return nil
 	}
+	if proxy := l.run.Engine.Text(speedmatrix.EngineProxy); proxy != "" {
+		return one(speedmatrix.Finding{
+			Message:  "The proxy does not pass on what the engine tells of itself, so queues, preemptions and the engine's own count of tokens are not known",
+			Evidence: proxy + " in front of " + engine + ", nothing at GET /metrics",
+			Fix:      "Measure the engine without the proxy to have them; the difference of the two runs is what the proxy costs.",
+		})
+	}
 	return one(speedmatrix.Finding{
 		Message:  "The server tells no metrics, so queues, preemptions and the engine's own count of tokens are not known",
 		Evidence: engine + ", nothing at GET /metrics",

@@ -23,6 +23,8 @@ type Process struct {
 	Program string
 	// LogFile is the file to which the output goes; "" where it goes to none.
 	LogFile string
+	// Elsewhere says that it passes everything on to a server that may be on another machine: a tunnel or a proxy.
+	Elsewhere bool
 }
 
 // Listening finds the process that listens on a TCP port of this machine; nil where none can be seen, as when it runs
@@ -32,6 +34,9 @@ func Listening(ctx context.Context, port int) *Process { return listening(ctx, p
 // Command is the command line of the process; nil where it is no engine's that is known: a proxy or a tunnel listens
 // in the place of a server and says nothing about it.
 func (p *Process) Command() *Command {
+	if p.Elsewhere {
+		return nil
+	}
 	c := Of(p.Args, p.Env)
 	if c.see().engine == nil {
 		return nil
@@ -117,9 +122,20 @@ func ReadLog(lines []string) speedmatrix.Facts {
 	return facts
 }
 
-// proxies listen in the place of servers elsewhere.
-var proxies = []string{"docker-proxy", "rootlessport", "rootlesskit", "ssh", "sshd", "nginx", "haproxy", "envoy", "caddy", "traefik", "socat", "pasta", "slirp4netns"}
+// forwarders listen in the place of servers in containers of this machine, proxies in the place of any.
+var (
+	forwarders = []string{"docker-proxy", "rootlessport", "rootlesskit", "pasta", "slirp4netns"}
+	proxies    = []string{"ssh", "sshd", "autossh", "kubectl", "nginx", "haproxy", "envoy", "caddy", "traefik", "socat", "litellm"}
+)
 
-func isProxy(args []string) bool {
-	return len(args) == 0 || slices.Contains(proxies, baseName(args[0]))
+// listener is the process with these arguments, as far as it is not one that only passes on.
+func listener(pids []int, args []string) *Process {
+	if len(args) == 0 || slices.Contains(forwarders, baseName(args[0])) {
+		return nil
+	}
+	p := &Process{PIDs: pids, Args: args}
+	for _, word := range args[:min(2, len(args))] { // a script's name stands behind its interpreter
+		p.Elsewhere = p.Elsewhere || slices.Contains(proxies, baseName(word))
+	}
+	return p
 }

@@ -70,11 +70,11 @@ func holds(folder string, sockets []string) bool {
 
 func readProcess(proc string, pid int) *Process {
 	folder := filepath.Join(proc, strconv.Itoa(pid))
-	p := &Process{PIDs: withChildren(proc, pid), Args: zeroTerminated(filepath.Join(folder, "cmdline")),
-		Env: Allowed(zeroTerminated(filepath.Join(folder, "environ")))}
-	if isProxy(p.Args) {
+	p := listener(withChildren(proc, pid), zeroTerminated(filepath.Join(folder, "cmdline")))
+	if p == nil {
 		return nil
 	}
+	p.Env = Allowed(zeroTerminated(filepath.Join(folder, "environ")))
 	p.Program, _ = os.Readlink(filepath.Join(folder, "exe"))
 	for _, fd := range []string{"2", "1"} {
 		link, err := os.Readlink(filepath.Join(folder, "fd", fd))

@@ -32,8 +32,8 @@ func listening(ctx context.Context, port int) *Process {
 		if err != nil {
 			return nil
 		}
-		if args := strings.Fields(string(command)); !isProxy(args) {
-			return &Process{PIDs: []int{pid}, Args: args}
+		if p := listener([]int{pid}, strings.Fields(string(command))); p != nil {
+			return p
 		}
 	}
 	return nil

@@ -16,6 +16,8 @@ const (
    0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 111 1 0
    1: 0100007F:C001 0100007F:1F40 01 00000000:00000000 00:00000000 00000000  1000        0 222 1 0
    2: 0100007F:1F43 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 444 1 0
+   3: 0100007F:1F44 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 555 1 0
+   4: 0100007F:1F45 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 666 1 0
 `
 	tcp6 = `  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 00000000000000000000000000000000:1F41 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 333 1 0
@@ -62,6 +64,8 @@ func someProc(t *testing.T) string {
 	process("103", "1", []string{"curl"}, nil, map[string]string{"fd/3": "socket:[222]"})
 	process("104", "1", []string{"/usr/bin/llama-server", "-m", "x.gguf"}, nil, map[string]string{"fd/5": "socket:[333]", "fd/2": "/dev/null"})
 	process("105", "1", []string{"/usr/bin/docker-proxy", "-proto", "tcp"}, nil, map[string]string{"fd/5": "socket:[444]"})
+	process("106", "1", []string{"ssh", "-L", "8004:gpu:8000", "gpu", "vllm", "serve", "m"}, nil, map[string]string{"fd/5": "socket:[555]"})
+	process("107", "1", []string{"/opt/bin/python3", "/opt/bin/litellm", "--port", "8005"}, nil, map[string]string{"fd/5": "socket:[666]"})
 	return proc
 }
 
@@ -88,6 +92,11 @@ func TestTheProcessBehindAPortIsFound(t *testing.T) {
 	}
 	if p := listeningUnder(proc, 8003); p != nil {
 		t.Errorf("a proxy was taken for a server: %+v", p)
+	}
+	for port, program := range map[int]string{8004: "ssh", 8005: "litellm"} {
+		if p := listeningUnder(proc, port); p == nil || !p.Elsewhere || p.Command() != nil {
+			t.Errorf("%s passes on to where it likes: %+v", program, p)
+		}
 	}
 	if p := listeningUnder(proc, 8002); p != nil {
 		t.Errorf("where nothing listens: %+v", p)

@@ -24,6 +24,8 @@ type attempt struct {
 	calls   []*call // all requests of the streams
 	states  []bench.StreamState
 	stopped bool
+
+	precision bench.Precision
 }
 
 // stream is one of the slots of the cell.
@@ -66,12 +68,14 @@ func (a *attempt) drive(ctx context.Context) {
 
 // observe looks at everything once.
 func (a *attempt) observe(ctx context.Context) bench.Observation {
-	o := bench.Observation{Gauges: a.l.gauges(), Fill: a.fillAt, AllStopped: a.stopped || a.streams == nil, Interval: -1, Drift: -1,
-		Interrupted: ctx.Err() != nil}
+	o := bench.Observation{Gauges: a.l.gauges(), Fill: a.fillAt, AllStopped: a.stopped || a.streams == nil, Interrupted: ctx.Err() != nil}
 	for i := range a.streams {
 		a.states[i] = a.streams[i].state()
 	}
 	o.Streams = a.states
+	if a.p.Step() == bench.StepWindow {
+		a.precision.Look(a.l.w.now, &o, &a.spec.Rules.Window)
+	}
 	return o
 }
 

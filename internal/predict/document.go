@@ -36,9 +36,6 @@ func document(p *profile.Profile, s *bench.Settings, plan *bench.Plan, o *Option
 		doc.Warnings = append(doc.Warnings, speedmatrix.Warning{Code: "noise",
 			Message: fmt.Sprintf("each step's time was varied by %.2g %% (seed %d)", o.Noise*100, o.Seed)})
 	}
-	if s.Precision > 0 {
-		doc.Warnings = append(doc.Warnings, speedmatrix.Warning{Code: "precision", Message: "a prediction never ends a window early for --precision"})
-	}
 	return doc
 }
 

@@ -29,6 +29,8 @@ type served struct {
 	warns        []string
 	length, atOn int
 	kv           int
+	// elsewhere: the engine may work on another machine than this, on which the server answers.
+	elsewhere bool
 }
 
 const (
@@ -83,19 +85,20 @@ var engineTable = []served{
 	{name: "LiteLLM in front of llama.cpp", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`,
 		"/model/info": `{"data":[{"model_name":"m","litellm_params":{"api_base":"http://10.1.2.3:8080/v1","model":"openai/smollm2"},"model_info":{"max_input_tokens":null}}]}`},
 		header: map[string]string{"X-Litellm-Version": "1.106.12", "Llm_provider-Server": "llama.cpp"}, sign: "b1-7e4c0a9",
-		kind: KindLiteLLM, title: "LiteLLM 1.106.12 in front of llama.cpp 7e4c0a9", engineFacts: facts{"proxy_upstream": "openai/smollm2"}},
-	{name: "LiteLLM in front of vLLM", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`}, sign: "vllm-0.32.0-c460cfa7",
+		kind: KindLiteLLM, title: "LiteLLM 1.106.12 in front of llama.cpp 7e4c0a9", elsewhere: true, engineFacts: facts{"proxy_upstream": "openai/smollm2"}},
+	{name: "LiteLLM in front of vLLM", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`,
+		"/model/info": `{"data":[{"model_name":"m","litellm_params":{"api_base":"http://127.0.0.1:8080/v1","model":"openai/m"}},{"model_name":"n","litellm_params":{"api_base":"http://gpu:1/v1"}}]}`}, sign: "vllm-0.32.0-c460cfa7",
 		kind: KindLiteLLM, title: "LiteLLM in front of vLLM 0.32.0"},
 	{name: "LiteLLM in front of several, none known", routes: map[string]string{"/v1/models": owned("openai"), "/health/liveliness": `"I'm alive!"`,
 		"/model/info": `{"data":[{"model_name":"m","litellm_params":{"model":"openai/a"}},{"model_name":"m","litellm_params":{"model":"openai/b"}}]}`},
-		kind: KindLiteLLM, title: "LiteLLM in front of an engine that it does not name", warns: []string{"replicas"}},
+		kind: KindLiteLLM, title: "LiteLLM in front of an engine that it does not name", elsewhere: true, warns: []string{"replicas"}},
 	{name: "llama-swap", routes: map[string]string{"/v1/models": owned("llama-swap")}, sign: "b10434-7e4c0a9", kind: KindLlamaSwap, title: "llama-swap in front of llama.cpp b10434-7e4c0a9"},
 	{name: "vLLM's router", routes: map[string]string{"/v1/models": listVLLM, "/version": `{"version":"0.1.7"}`, "/metrics": routerMetrics},
-		kind: KindVLLMRouter, title: "vLLM router 0.1.7 in front of vLLM", length: 8192, warns: []string{"replicas"}, engineFacts: facts{"version": ""}},
+		kind: KindVLLMRouter, title: "vLLM router 0.1.7 in front of vLLM", elsewhere: true, length: 8192, warns: []string{"replicas"}, engineFacts: facts{"version": ""}},
 	{name: "nginx in front of vLLM", routes: map[string]string{"/v1/models": listVLLM, "/version": `{"version":"0.32.0"}`, "/metrics": metricsVLLM},
-		header: map[string]string{"Server": "nginx/1.25.3"}, kind: KindVLLM, title: "nginx 1.25.3 in front of vLLM 0.32.0", length: 8192, kv: 46592},
+		header: map[string]string{"Server": "nginx/1.25.3"}, kind: KindVLLM, title: "nginx 1.25.3 in front of vLLM 0.32.0", elsewhere: true, length: 8192, kv: 46592},
 	{name: "Caddy in front of a server that hides /version", routes: map[string]string{"/v1/models": listVLLM}, header: map[string]string{"Via": "1.1 Caddy", "Server": "uvicorn"},
-		kind: KindVLLM, title: "Caddy in front of vLLM", length: 8192, warns: []string{"no_metrics"}},
+		kind: KindVLLM, title: "Caddy in front of vLLM", elsewhere: true, length: 8192, warns: []string{"no_metrics"}},
 	{name: "one engine's routes, another's signature", routes: map[string]string{"/v1/models": listVLLM, "/version": `{"version":"0.32.0"}`, "/metrics": metricsVLLM}, sign: "fp_ollama",
 		kind: KindVLLM, title: "vLLM 0.32.0", length: 8192, kv: 46592, warns: []string{"engines_disagree"}},
 	{name: "an adapter", routes: map[string]string{"/v1/models": `{"data":[{"id":"base","owned_by":"vllm","root":"org/base","max_model_len":4096},{"id":"tuned","owned_by":"vllm","root":"/lora/t","parent":"base"}]}`},
@@ -131,6 +134,9 @@ func (c served) test(t *testing.T, n *memnet.Network) {
 	}
 	if s.MaxLength != c.length || s.KVTokens != c.kv || s.RunningLimit != c.atOn {
 		t.Errorf("length %d, KV %d, at once %d; want %d, %d, %d", s.MaxLength, s.KVTokens, s.RunningLimit, c.length, c.kv, c.atOn)
+	}
+	if !s.SameMachine || s.EngineHere == c.elsewhere {
+		t.Errorf("the server is here: %v, the engine: %v", s.SameMachine, s.EngineHere)
 	}
 	has(t, s.Facts.Model, c.modelFacts)
 	has(t, s.Facts.Engine, c.engineFacts)

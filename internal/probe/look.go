@@ -205,6 +205,7 @@ func (s *Server) conclude() {
 		s.limitSlots()
 	}
 	s.drainFact()
+	s.EngineHere = s.SameMachine && (s.Facts.Engine.Text(speedmatrix.EngineProxy) == "" || s.upstreamHere)
 }
 
 // mostSize is beyond what any server has of tokens, blocks or requests.

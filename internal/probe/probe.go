@@ -86,8 +86,9 @@ type Server struct {
 	MaxLength, RunningLimit, KVTokens, KVBlockTokens int
 	// PrefixCaching is nil when the server does not say.
 	PrefixCaching *bool
-	// Hosted: reached at a public address. SameMachine: at an address of this machine.
-	Hosted, SameMachine bool
+	// Hosted: reached at a public address. SameMachine: at an address of this machine. EngineHere: the engine works there
+	// too, as far as is known; one behind a proxy may be anywhere, unless the proxy tells.
+	Hosted, SameMachine, EngineHere bool
 	// RoundTrip is the median time of a small GET on an open connection; 0 unknown.
 	RoundTrip time.Duration
 	Habits    speedmatrix.Habits
@@ -98,13 +99,15 @@ type Server struct {
 	Warnings []speedmatrix.Warning
 
 	options Options
-	engine  engine
-	http    *caller
-	load    *load.Client
-	metrics metricNames
-	slots   slotCounter
-	counter *tokenCounter
-	sent    atomic.Int32 // requests sent by this package: numbers them
+	// upstreamHere: the proxy says that the servers behind it are on its own machine.
+	upstreamHere bool
+	engine       engine
+	http         *caller
+	load         *load.Client
+	metrics      metricNames
+	slots        slotCounter
+	counter      *tokenCounter
+	sent         atomic.Int32 // requests sent by this package: numbers them
 	// trialsUntil is when the trials end; zero while there are none.
 	trialsUntil time.Time
 }

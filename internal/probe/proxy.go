@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -35,6 +37,7 @@ func (s *Server) readLiteLLMModel(a *answer) {
 			Name   string `json:"model_name"`
 			Params struct {
 				Model string `json:"model"`
+				Base  string `json:"api_base"`
 			} `json:"litellm_params"`
 			Info struct {
 				MaxPrompt *int `json:"max_input_tokens"`
@@ -45,18 +48,32 @@ func (s *Server) readLiteLLMModel(a *answer) {
 		return
 	}
 	const source = "GET /model/info"
-	upstreams := 0
+	upstreams, here := 0, 0
 	for _, m := range list.Data {
 		if m.Name != s.Model.Name {
 			continue
 		}
 		upstreams++
+		if onLoopback(m.Params.Base) {
+			here++
+		}
 		setAll(s.Facts.Engine, source, map[string]any{speedmatrix.EngineProxyUpstream: m.Params.Model})
 		setKnown(s.Facts.Model, speedmatrix.ModelMaxPrompt, m.Info.MaxPrompt, source)
 	}
+	s.upstreamHere = upstreams > 0 && here == upstreams
 	if upstreams > 1 {
 		s.warn("replicas", "the proxy spreads the requests for %s over %d servers: no figure is that of one engine", s.Model.Name, upstreams)
 	}
+}
+
+// onLoopback says whether a URL is one of the machine on which it is used.
+func onLoopback(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && ip.IsLoopback() || u.Hostname() == "localhost"
 }
 
 // llamaSwap loads one of several servers on demand and passes requests on to it.
@@ -66,6 +83,7 @@ func llamaSwap() engine {
 		is: func(w *sight) bool { return w.owned("llama-swap") },
 		read: func(_ context.Context, s *Server, _ *sight) {
 			s.Facts.Engine.Set(speedmatrix.EngineProxy, string(KindLlamaSwap), sourceModels)
+			s.upstreamHere = true // it starts them itself
 		},
 	}
 }

@@ -112,7 +112,7 @@ func Build(run *speedmatrix.Run) *Document {
 		Run:           run,
 		ID:            Clean(run.ID),
 		Title:         title(run),
-		Subtitle:      joinFacts(" · ", text(run.Engine, speedmatrix.EngineName), text(run.Engine, speedmatrix.EngineVersion), text(run.Model, speedmatrix.ModelQuantization)),
+		Subtitle:      subtitle(run),
 		Facts:         sections(run),
 		LaunchCommand: launchCommand(run.LaunchCommand),
 	}
@@ -146,6 +146,15 @@ func title(run *speedmatrix.Run) string {
 		return model + " on " + hardware
 	}
 	return model
+}
+
+// subtitle is the engine and its version, the quantization, and what stands before the engine.
+func subtitle(run *speedmatrix.Run) string {
+	through := ""
+	if proxy := joinFacts(" ", text(run.Engine, speedmatrix.EngineProxy), text(run.Engine, speedmatrix.EngineProxyVersion)); proxy != "" {
+		through = "through " + proxy
+	}
+	return joinFacts(" · ", text(run.Engine, speedmatrix.EngineName), text(run.Engine, speedmatrix.EngineVersion), text(run.Model, speedmatrix.ModelQuantization), through)
 }
 
 // hardwareName is the GPUs with their memory, else the CPU.

@@ -5,16 +5,13 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"html/template"
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/runfile"
@@ -163,87 +160,17 @@ func (v *detailView) json(w *bytes.Buffer, base string) error {
 
 // csv writes the newest comparable runs, a row for each decode cell.
 func (v *detailView) csv(w *bytes.Buffer, base string) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"run", "url", "model", "hardware", "quantization", "engine", "engine_version", "method", "trust", "measured_at", "context_label", "context", "concurrency",
-		"status", "total_tokens_per_second", "half_width_95", "per_request_tokens_per_second", "ttft_ms_p50", "time_between_tokens_ms_p50"})
+	var runs []*catalog.Entry
 	for _, r := range v.Rows {
-		e := r.Entry
-		for _, c := range e.Cells {
-			measured := ""
-			if !e.MeasuredAt.IsZero() {
-				measured = e.MeasuredAt.UTC().Format(time.RFC3339)
-			}
-			_ = out.Write([]string{e.ID, base + "/runs/" + e.ID, plainCSV(e.Model), plainCSV(e.Hardware), plainCSV(e.Quantization), plainCSV(e.Engine), plainCSV(e.EngineVersion), plainCSV(e.Method),
-				levelWord(e.Level, e.Reproductions), measured, plainCSV(c.Label), strconv.Itoa(c.Context), strconv.Itoa(c.Concurrency), string(c.Status),
-				numberCSV(c.Total), numberCSV(c.Half), numberCSV(c.PerRequest), numberCSV(c.TTFT), numberCSV(c.Between)})
-		}
+		runs = append(runs, r.Entry)
 	}
-	out.Flush()
-	return out.Error()
+	return writeRunsCSV(w, runs, base)
 }
-
-// plainCSV is text that no spreadsheet computes.
-func plainCSV(s string) string {
-	s = clip(s, 300)
-	if first := strings.TrimLeft(s, " '\""); first != "" && strings.ContainsRune("=+-@＝＋－＠|%", []rune(first)[0]) {
-		return "'" + s
-	}
-	return s
-}
-
-func numberCSV(v float32) string {
-	if v != v {
-		return ""
-	}
-	return strconv.FormatFloat(float64(v), 'f', -1, 32)
-}
-
-// The elements of an Atom feed.
-type (
-	atomFeed struct {
-		XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
-		ID      string      `xml:"id"`
-		Title   string      `xml:"title"`
-		Updated string      `xml:"updated"`
-		Links   []atomLink  `xml:"link"`
-		Entries []atomEntry `xml:"entry"`
-	}
-	atomLink struct {
-		Rel  string `xml:"rel,attr"`
-		Href string `xml:"href,attr"`
-	}
-	atomEntry struct {
-		ID      string   `xml:"id"`
-		Title   string   `xml:"title"`
-		Updated string   `xml:"updated"`
-		Link    atomLink `xml:"link"`
-		Author  string   `xml:"author>name"`
-		Summary string   `xml:"summary"`
-	}
-)
-
-// feedLength is how many runs a feed has.
-const feedLength = 30
 
 // atom writes a feed of the newest runs.
 func (v *detailView) atom(w *bytes.Buffer, base string, all []*catalog.Entry) error {
-	newest := slices.SortedFunc(slices.Values(all), func(a, b *catalog.Entry) int { return b.PublishedAt.Compare(a.PublishedAt) })
 	page := base + "/" + v.Kind.Path + "/" + url.PathEscape(v.Key)
-	feed := atomFeed{ID: page, Title: clip(v.Name, 200) + ": newest runs", Updated: newest[0].PublishedAt.UTC().Format(time.RFC3339),
-		Links: []atomLink{{"self", page + ".atom"}, {"alternate", page}}}
-	for _, e := range newest[:min(len(newest), feedLength)] {
-		says := joined(" · ", clip(quantizedOn(e), 80), levelWord(e.Level, e.Reproductions))
-		if best := bestCell(e); best != nil {
-			says = joined(" · ", whole(float64(best.Total))+" total tok/s at "+clip(best.Label, 8)+" × "+strconv.Itoa(best.Concurrency), says)
-		}
-		author := e.OwnerName
-		if author == "" {
-			author = "without an account"
-		}
-		feed.Entries = append(feed.Entries, atomEntry{base + "/runs/" + e.ID, clip(e.Title(), 200), e.PublishedAt.UTC().Format(time.RFC3339), atomLink{"alternate", base + "/runs/" + e.ID}, author, says})
-	}
-	w.WriteString(xml.Header)
-	return xml.NewEncoder(w).Encode(feed)
+	return writeAtom(w, feedOf{title: v.Name + ": newest runs", page: page, self: page + ".atom", base: base}, all)
 }
 
 // kindsView is the list of all models, machines or engines.
@@ -270,8 +197,16 @@ type kindRow struct {
 	N          int           `json:"runs"`
 }
 
-// kindList serves /models, /hardware and /engines, as a page or a file.
+// kindList serves /models, /hardware and /engines, as a page or a file; ?gpu=KEY, from a form, leads to the page of one.
 func (p *pages) kindList(w http.ResponseWriter, r *http.Request, k kind, form string) error {
+	if key := r.URL.Query().Get(k.field); key != "" && form == "" {
+		to := "/" + k.Path + "/" + url.PathEscape(catalog.Key(clip(key, mostAsked)))
+		if r.URL.Query().Get("engine") != "" {
+			to += "#versions"
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return nil
+	}
 	tag := p.tag(r, k.Path, form, p.Index.Sequence())
 	parts, err := p.cache.get(fmt.Sprintf("%s list%s %d", k.Path, form, p.Index.Sequence()), func() ([][]byte, error) { return p.kindListBytes(k, form) })
 	if err != nil || fresh(w, r, tag) {

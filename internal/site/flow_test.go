@@ -334,6 +334,10 @@ func hostileWorld(t testing.TB) (*world, []visit) {
 		}
 		visits = append(visits, visit{"/" + path, nobodyAtAll}, visit{"/" + path + ".csv", nobodyAtAll})
 	}
+	for _, path := range []string{"/", "/runs", "/runs?all=1&sort=newest&facet=model", "/runs.csv?all=1", "/runs.json", "/runs.atom", "/runs?q=" + url.QueryEscape(hostileText), "/runs?model=" + url.QueryEscape(hostileText) + "&quant=%22%3E%3Cscript%3E",
+		"/boards", "/boards.csv", "/boards/16kx8?model=" + e.ModelKey, "/boards/16kx8.csv?model=" + e.ModelKey, "/boards/16kx8.atom?model=" + e.ModelKey, "/boards/16kx8?engine=" + url.QueryEscape(hostileText) + "&model=" + e.ModelKey, "/search.json?q=cmd"} {
+		visits = append(visits, visit{path, nobodyAtAll})
+	}
 	return w, visits
 }
 

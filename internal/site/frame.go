@@ -19,7 +19,7 @@ import (
 //go:embed page
 var siteFiles embed.FS
 
-var siteTemplate = template.Must(template.ParseFS(siteFiles, "page/*.html"))
+var siteTemplate = template.Must(template.New("site").Funcs(template.FuncMap{"searchForm": newSearchForm}).ParseFS(siteFiles, "page/*.html"))
 
 // asset is a file that pages link to, by a name that changes with its bytes.
 type asset struct {
@@ -28,11 +28,15 @@ type asset struct {
 }
 
 // assets are the style sheets and scripts of all pages.
-type assets struct{ site, report, compare, script asset }
+type assets struct{ site, report, compare, script, search asset }
 
 var siteAssets = sync.OnceValues(func() (assets, error) {
 	var a assets
 	base, err := siteFiles.ReadFile("page/site.css")
+	if err != nil {
+		return a, err
+	}
+	lists, err := siteFiles.ReadFile("page/lists.css")
 	if err != nil {
 		return a, err
 	}
@@ -52,10 +56,14 @@ var siteAssets = sync.OnceValues(func() (assets, error) {
 	if err != nil {
 		return a, err
 	}
-	css := "text/css; charset=utf-8"
-	a.site = newAsset("site", ".css", css, []byte(chart.Variables()+chart.Rules()+string(base)))
+	search, err := siteFiles.ReadFile("page/search.js")
+	if err != nil {
+		return a, err
+	}
+	css, js := "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+	a.site = newAsset("site", ".css", css, []byte(chart.Variables()+chart.Rules()+string(base)+string(lists)))
 	a.report, a.compare = newAsset("report", ".css", css, append(style, extra...)), newAsset("compare", ".css", css, append(compared, extra...))
-	a.script = newAsset("report", ".js", "text/javascript; charset=utf-8", script)
+	a.script, a.search = newAsset("report", ".js", js, script), newAsset("search", ".js", js, search)
 	return a, nil
 })
 
@@ -120,7 +128,7 @@ func policyOf(styled bool) string {
 	if styled {
 		style = "'self'; style-src-attr 'unsafe-inline'"
 	}
-	return "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src 'self' data:; script-src 'self'; style-src " + style
+	return "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src 'self' data:; connect-src 'self'; script-src 'self'; style-src " + style
 }
 
 func (p *pages) frameOf(r *http.Request, title, current string) frameView {
@@ -144,7 +152,7 @@ func static(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The file could not be made.", http.StatusInternalServerError)
 		return
 	}
-	for _, x := range []asset{a.site, a.report, a.compare, a.script} {
+	for _, x := range []asset{a.site, a.report, a.compare, a.script, a.search} {
 		if x.path == r.URL.Path {
 			w.Header().Set("Content-Type", x.kind)
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")

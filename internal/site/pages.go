@@ -19,6 +19,11 @@ import (
 // Index is what the pages ask about all runs.
 type Index interface {
 	Find(q catalog.Query) (catalog.Page, error)
+	Facets(q catalog.Query, since ...time.Time) catalog.Facets
+	Board(q catalog.BoardQuery) (catalog.Board, error)
+	Suggest(text string, n int) []catalog.Suggestion
+	// ListedRuns gives some of all listed runs by their IDs, and the number of all.
+	ListedRuns(place, n int) (runs []catalog.Listed, total int)
 	Get(id string) (*catalog.Entry, bool)
 	// OwnedBy gives all runs of an account, WithVisibility all of a visibility, newest first.
 	OwnedBy(owner string) []*catalog.Entry

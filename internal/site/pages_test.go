@@ -35,6 +35,8 @@ func fullWorld(t testing.TB) (*world, map[string]visit) {
 		"hardware": {"/hardware/rtx-3090-24gb", nobodyAtAll}, "hardwares": {"/hardware", nobodyAtAll}, "model": {"/models/gpt-oss-20b", nobodyAtAll}, "models": {"/models", nobodyAtAll},
 		"engine": {"/engines/vllm", nobodyAtAll}, "engines": {"/engines", nobodyAtAll}, "upload": {"/upload", ann}, "upload-nobody": {"/upload", nobodyAtAll}, "review": {"/upload/" + draft, ann},
 		"me": {"/me", ann}, "user": {"/users/ann", nobodyAtAll}, "tokens": {"/me/tokens", ann}, "signin": {"/signin", nobodyAtAll}, "device": {"/device?code=WDJB-MJHT", ann},
+		"home": {"/", nobodyAtAll}, "runs": {"/runs", nobodyAtAll}, "runs-narrowed": {"/runs?model=qwen3-8b&engine=vllm&sort=users&facet=gpu", nobodyAtAll}, "runs-empty": {"/runs?model=qwen3-8b&gpu=tpu&q=none", nobodyAtAll},
+		"board": {"/boards/16kx8?model=qwen3-8b", nobodyAtAll}, "board-users": {"/boards/32kx1?by=users", nobodyAtAll}, "boards": {"/boards", nobodyAtAll},
 		"moderate": {"/moderate", mod}, "missing": {"/runs/01knothing", nobodyAtAll},
 	}
 }

@@ -219,7 +219,7 @@ func (p *pages) runView(rec *catalog.Record, d *report.Document, latest *catalog
 	v := runView{ID: e.ID, Page: "/runs/" + e.ID, Absolute: p.Base + "/runs/" + e.ID, Trust: levelWord(latest.Level, latest.Reproductions), TrustSays: levelSentence(latest.Level),
 		Tally: tally(checks), Uploader: e.OwnerName, Received: moment(e.ReceivedAt), DocumentHash: short(e.DocumentHash), EventsHash: short(e.EventsHash),
 		Version: e.Version, Versions: latest.Version, Model: clip(e.Model, 80), ModelKey: e.ModelKey, Hardware: clip(e.Hardware, 80), HardwareKey: e.HardwareKey,
-		Engine: clip(e.Engine, 60), EngineKey: e.Engine, Near: p.near(e)}
+		Engine: clip(e.Engine, 60), EngineKey: catalog.Key(e.Engine), Near: p.near(e)}
 	var size int64
 	for _, b := range rec.Blobs {
 		size += b.Size

@@ -17,7 +17,8 @@ func New(o Options) *Site { return &Site{newPages(o)} }
 // account.FromContext.
 func (s *Site) Routes(mux *http.ServeMux) {
 	s.pages.register(mux)
-
+	s.pages.registerLists(mux)
+	mux.HandleFunc("GET /static/", static)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.pages.nowhere(w, r, mux) })
 }
 

@@ -22,6 +22,7 @@ type thumbSize struct {
 
 var (
 	inTables = thumbSize{w: 5, h: 4, gap: 1}
+	inNewest = thumbSize{w: 28, h: 14, gap: 2}
 	inReview = thumbSize{w: 34, h: 20, gap: 3, named: true}
 )
 

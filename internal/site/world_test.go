@@ -65,12 +65,11 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newPages(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
+	s := New(Options{Base: "https://speed.example.org", Name: "speedmatrix", Version: "0.1.0", Index: w.index, Store: w.store, Files: w.files, Runs: w.service,
 		Accounts: w.people, Tokens: w.people, MaxUpload: 64 << 20, Rows: w.rows, Rules: rules, CSRF: func(*http.Request) string { return "proof" }, Now: func() time.Time { return noon }, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	w.site = p
+	w.site = s.pages
 	mux := http.NewServeMux()
-	p.register(mux)
-	mux.HandleFunc("GET /static/", static)
+	s.Routes(mux)
 	w.handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(out, r.WithContext(account.NewContext(r.Context(), w.visitor)))
 	})
@@ -112,7 +111,13 @@ func (w *world) put(run *speedmatrix.Run, owner account.Visitor, change func(*ca
 // invented adds the first n of the runs of invented machines, and a document for each.
 func (w *world) invented(n int) {
 	w.t.Helper()
-	for _, e := range catalogtest.Entries(n, 1) {
+	w.entries(catalogtest.Entries(n, 1))
+}
+
+// entries adds runs by their entries, and a document for each.
+func (w *world) entries(list []catalog.Entry) {
+	w.t.Helper()
+	for _, e := range list {
 		run := &speedmatrix.Run{Schema: speedmatrix.Schema, ID: e.RunID, Origin: speedmatrix.OriginMeasured, StartedAt: e.MeasuredAt, Tool: speedmatrix.Tool{Name: "speedmatrix", Version: "0.1.0"},
 			Method: speedmatrix.Method{Name: e.Method}, Model: speedmatrix.Facts{speedmatrix.ModelName: {Value: e.Model, Source: "user"}, speedmatrix.ModelQuantization: {Value: e.Quantization, Source: "user"}},
 			Hardware: speedmatrix.Facts{speedmatrix.HardwareGPU: {Value: e.Hardware, Source: "machine"}}, Engine: speedmatrix.Facts{speedmatrix.EngineName: {Value: e.Engine, Source: "GET /version"}, speedmatrix.EngineVersion: {Value: e.EngineVersion, Source: "GET /version"}}}

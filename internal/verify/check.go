@@ -26,6 +26,7 @@ func Check(run *speedmatrix.Run, rows Rows) (*Report, error) {
 	c := &checker{run: run, rows: rows, server: server, machine: machine, report: &Report{}}
 	c.fills = c.findFills()
 	c.checkPlan()
+	c.checkTime()
 	c.checkMachine()
 	for i := range run.Cells {
 		c.checkCell("", &run.Cells[i])
