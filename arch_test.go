@@ -39,6 +39,7 @@ var places = []place{
 	{"bench/vocab", "*", "writes the simulated server's vocabulary"},
 	{"bench/site", "*", "fills a results site and asks it"},
 	{"bench/starved", "*", "starves the client and looks for a Valid cell that is wrong"},
+	{"bench/sitekill", "*", "kills a results site while runs are uploaded to it"},
 	{"bench/stamps", "*", "prints the error of the stamps"},
 	{"fidelity", "*", "tests alone: the program held against every known fault of programs of its kind"},
 	{"cli", "*", "the one place that knows flags, environment, files and signals, and wires the rest"},

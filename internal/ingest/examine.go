@@ -82,6 +82,21 @@ type hashed struct {
 	*runfile.Dir
 	ctx  context.Context
 	sums map[string]hash.Hash
+	// of is the cell whose requests were read last, and requests are those.
+	of       string
+	requests []speedmatrix.RequestRow
+}
+
+// Requests gives the requests of a cell.
+func (h *hashed) Requests(key string) ([]speedmatrix.RequestRow, error) {
+	if h.of == key {
+		return h.requests, nil
+	}
+	rows, err := h.Dir.Requests(key)
+	if err == nil {
+		h.of, h.requests = key, rows
+	}
+	return rows, err
 }
 
 // Events gives the events of a cell; once the last was taken its rows have a sum.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
@@ -201,8 +202,14 @@ func (s *Service) hashMatches(u catalog.Upload) error {
 	return nil
 }
 
-// Sweep forgets the uploads whose time is over and what was left of them.
+// abandoned is how long after its last change a file or folder of an upload that is worked on belongs to a process that ended.
+const abandoned = time.Hour
+
+// Sweep forgets the uploads whose time is over and what was left of them, and of those that a process was killed over.
 func (s *Service) Sweep(ctx context.Context) error {
+	if err := s.sweepFolder(); err != nil {
+		return err
+	}
 	old, err := s.o.Store.ExpiredUploads(ctx, s.o.Now())
 	if err != nil {
 		return err
@@ -212,6 +219,23 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return err
 		}
 		if err := s.o.Store.DropUpload(ctx, u.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) sweepFolder() error {
+	entries, err := os.ReadDir(s.o.Folder)
+	if err != nil {
+		return fmt.Errorf("look at the folder of uploads: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || e.Name() == piecesFolder || s.o.Now().Sub(info.ModTime()) < abandoned {
+			continue // also one that ended just now
+		}
+		if err := os.RemoveAll(filepath.Join(s.o.Folder, e.Name())); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +137,26 @@ func TestUploadsThatRestTooLongAreForgotten(t *testing.T) {
 		t.Errorf("still there: %v", err)
 	}
 	w.nothing()
+}
+
+func TestWhatAKilledProcessLeftIsSweptAway(t *testing.T) {
+	w := newWorld(t)
+	for name, age := range map[string]time.Duration{"run-old": 2 * time.Hour, "in-old": 2 * time.Hour, "run-new": time.Minute} {
+		path := filepath.Join(w.folder, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, today.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(w.folder, "*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "pieces" || filepath.Base(left[1]) != "run-new" {
+		t.Errorf("%v %v", left, err)
+	}
 }
 
 func TestTwoPiecesAtOnceAreRefused(t *testing.T) {

@@ -28,7 +28,7 @@ var today = time.Date(2026, 12, 2, 10, 0, 0, 0, time.UTC)
 
 // world is a site's intake in memory.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	store *catalogtest.Memory
 	blobs *blob.Memory
 	index *catalog.Index
@@ -36,7 +36,7 @@ type world struct {
 	folder string
 }
 
-func newWorld(t *testing.T, change ...func(*ingest.Options)) *world {
+func newWorld(t testing.TB, change ...func(*ingest.Options)) *world {
 	t.Helper()
 	w := &world{t: t, store: catalogtest.NewMemory(), blobs: &blob.Memory{}, index: catalog.NewIndex(), folder: t.TempDir()}
 	o := ingest.Options{Store: w.store, Blobs: w.blobs, Index: w.index, Limits: ingest.DefaultLimits(), Folder: w.folder,

@@ -77,7 +77,7 @@ func readFrom[T any](file io.ReaderAt, size int64, path string, yield func(T, er
 }
 
 func yieldRows[T any](reader *parquet.GenericReader[T], path string, yield func(T, error) bool) {
-	batch := make([]T, batchRows)
+	batch := make([]T, max(min(batchRows, reader.NumRows()), 1))
 	for left := reader.NumRows(); left > 0; {
 		// The reader would write through the pointers of rows that the caller keeps.
 		clear(batch)
