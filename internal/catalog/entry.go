@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +102,16 @@ const ClaimPrefix = "claim:"
 
 // HasOwner says whether an account owns the run.
 func (e *Entry) HasOwner() bool { return e.Owner != "" && !strings.HasPrefix(e.Owner, ClaimPrefix) }
+
+// SameNumbers says whether two runs have the same cells with the same numbers in lists.
+func (e *Entry) SameNumbers(o *Entry) bool {
+	same := func(a, b float32) bool { return a == b || a != a && b != b }
+	return slices.EqualFunc(e.Cells, o.Cells, func(a, b Cell) bool {
+		return a.Context == b.Context && a.Concurrency == b.Concurrency && a.Status == b.Status && same(a.Total, b.Total) && same(a.PerRequest, b.PerRequest) && same(a.TTFT, b.TTFT)
+	}) && slices.EqualFunc(e.Prefill, o.Prefill, func(a, b Prefill) bool {
+		return a.Context == b.Context && same(a.TokensPerSecond, b.TokensPerSecond)
+	})
+}
 
 // Cell is a decode cell as lists show it. Speeds are NaN where there is none.
 type Cell struct {

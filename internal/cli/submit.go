@@ -153,7 +153,7 @@ func (s *submission) pack(path string) (*packed, error) {
 		return nil, err
 	}
 	var archive bytes.Buffer
-	err = ingest.Pack(&archive, os.DirFS(dir.Path()), map[string][]byte{"run.json": document.Bytes(), "engine.log": s.cleanLog(log)})
+	err = ingest.Pack(&archive, os.DirFS(dir.Path()), map[string][]byte{"run.json": document.Bytes(), "engine.log": s.cleanLog(ingest.CutLog(log))})
 	if err != nil {
 		return nil, &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("the run in %s cannot be packed: %v", path, err), Next: "Look at its files: speedmatrix verify " + path, Err: err}
 	}

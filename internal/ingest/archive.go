@@ -10,13 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"speedmatrix/internal/catalog"
@@ -25,6 +23,9 @@ import (
 // documentName is the file without which an archive is no run.
 const documentName = "run.json"
 
+// logName is the engine's log.
+const logName = "engine.log"
+
 // fileName are the files of a run directory that are sent; the page is made again by whoever shows it.
 var fileName = regexp.MustCompile(`^(?:run\.json|server\.parquet|machine\.parquet|engine\.log|cells/[a-z0-9][a-z0-9.-]{0,120}\.parquet)$`)
 
@@ -32,48 +33,19 @@ var fileName = regexp.MustCompile(`^(?:run\.json|server\.parquet|machine\.parque
 type Limits struct {
 	// Archive is the greatest archive, Unpacked the greatest sum of its files, Document and Log the greatest of those two.
 	Archive, Unpacked, Document, Log int64
-	// Files is the greatest number of files, Cells that of cells in a document.
+	// Files is the greatest number of files, Cells that of cells in a document, over all measurements ten times as many.
 	Files, Cells int
+	// Values is the greatest number of values in a document, Text that of bytes of all its texts.
+	Values int
+	Text   int64
 	// Ratio is how much more than its archive the files may hold, beyond a megabyte.
 	Ratio int64
 }
 
-// DefaultLimits fit a matrix of hundreds of cells with all its rows.
+// DefaultLimits fit a matrix of hundreds of cells with all its rows. What is searched for secrets has limits of its own: that
+// takes seconds for a megabyte that was made to take long.
 func DefaultLimits() Limits {
-	return Limits{Archive: 64 << 20, Unpacked: 512 << 20, Document: 16 << 20, Log: 32 << 20, Files: 5000, Cells: 2000, Ratio: 200}
-}
-
-// Pack writes the files of a run directory as the archive of an upload: tar in gzip, the document first, always the same
-// bytes for the same files. Files of replace stand in for those of the directory.
-func Pack(w io.Writer, dir fs.FS, replace map[string][]byte) error {
-	names := []string{documentName}
-	err := fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && name != documentName && fileName.MatchString(name) {
-			names = append(names, name)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the run directory: %w", err)
-	}
-	slices.Sort(names[1:])
-	zip := gzip.NewWriter(w)
-	out := tar.NewWriter(zip)
-	for _, name := range names {
-		data, replaced := replace[name]
-		if !replaced {
-			if data, err = fs.ReadFile(dir, name); err != nil {
-				return fmt.Errorf("read the run directory: %w", err)
-			}
-		}
-		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(data)), Format: tar.FormatUSTAR}); err != nil {
-			return fmt.Errorf("pack %s: %w", name, err)
-		}
-		if _, err := out.Write(data); err != nil {
-			return fmt.Errorf("pack %s: %w", name, err)
-		}
-	}
-	return errors.Join(out.Close(), zip.Close())
+	return Limits{Archive: 64 << 20, Unpacked: 512 << 20, Document: 8 << 20, Log: 2 << 20, Files: 5000, Cells: 2000, Values: 200_000, Text: 1 << 20, Ratio: 200}
 }
 
 func refuse(status int, code, title, detail string) *Problem {
@@ -200,7 +172,7 @@ func (u *unpacker) file(header *tar.Header, in io.Reader) error {
 	switch name {
 	case documentName:
 		limit = min(limit, u.limits.Document)
-	case "engine.log":
+	case logName:
 		limit = min(limit, u.limits.Log)
 	}
 	switch {

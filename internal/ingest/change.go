@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,10 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"speedmatrix"
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
-	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/trust"
 )
 
@@ -120,11 +117,27 @@ func (s *Service) lookAgain(ctx context.Context, changed *catalog.Entry) error {
 		if other.Owner == changed.Owner && other.ID != changed.ID {
 			continue
 		}
-		if err := s.reproductions(ctx, other.ID); err != nil && !errors.Is(err, catalog.ErrConflict) && !errors.Is(err, catalog.ErrNotFound) {
+		if err := s.countAgain(ctx, other.ID); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mostTries is how often a run is judged anew that others change at the same time.
+const mostTries = 5
+
+// countAgain counts again by whom a run was reproduced. One that is gone has nobody to tell.
+func (s *Service) countAgain(ctx context.Context, id string) (err error) {
+	for range mostTries {
+		if err = s.reproductions(ctx, id); !errors.Is(err, catalog.ErrConflict) {
+			break
+		}
+	}
+	if errors.Is(err, catalog.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // reproductions counts again by whom a run was reproduced.
@@ -152,107 +165,6 @@ func (s *Service) reproductions(ctx context.Context, id string) error {
 	}
 	s.o.Index.Apply(e)
 	return nil
-}
-
-// The choices about doubtful cells.
-const (
-	// KeepLabel leaves the words of the source, with the doubt beside them.
-	KeepLabel = "keep"
-	// ReadValid makes the cells Valid, “label corrected by the uploader”.
-	ReadValid = "valid"
-	// NoSpeed takes the numbers of the cells away.
-	NoSpeed = "none"
-)
-
-// Decide makes the next version of a run, in which its doubtful cells are what the uploader chose.
-func (s *Service) Decide(ctx context.Context, by account.Visitor, id string, choice string) (catalog.Entry, error) {
-	r, err := s.own(ctx, by, id, account.Edit)
-	if err != nil {
-		return catalog.Entry{}, err
-	}
-	var report trust.Report
-	if err := json.Unmarshal(r.Checks, &report); err != nil {
-		return r.Entry, err
-	}
-	if choice == KeepLabel || len(report.Doubts) == 0 {
-		return r.Entry, nil
-	}
-	if choice != ReadValid && choice != NoSpeed {
-		return r.Entry, bad("choice", "There is no such choice", "It is keep, valid or none.", "")
-	}
-	run, err := runfile.DecodeStrict(r.Document)
-	if err != nil {
-		return r.Entry, err
-	}
-	var keys []string
-	for _, d := range report.Doubts {
-		keys = append(keys, d.Cell)
-	}
-	correct(run, keys, choice)
-	why := "label corrected by the uploader"
-	if choice == NoSpeed {
-		why = "numbers of doubtful cells taken back by the uploader"
-	}
-	return s.revise(ctx, by, r, edit{run: run, corrected: keys, why: why})
-}
-
-// correct changes the doubtful cells of a run.
-func correct(run *speedmatrix.Run, keys []string, choice string) {
-	for i := range run.Cells {
-		c := &run.Cells[i]
-		if !slices.Contains(keys, c.Key()) {
-			continue
-		}
-		if choice == ReadValid {
-			c.Status, c.Reason = speedmatrix.StatusValid, "label corrected by the uploader; it was “Requests queued”"
-			continue
-		}
-		c.Status, c.Reason = speedmatrix.StatusSkipped, "the numbers were taken back by the uploader: “Requests queued” could not be true"
-		c.TotalTokensPerSecond, c.PerRequestTokensPerSecond, c.Interval95, c.TTFT, c.TimeBetweenTokens = nil, nil, nil, nil, nil
-	}
-}
-
-// edit is what a next version of a run says: the cells whose label was corrected, and why.
-type edit struct {
-	run       *speedmatrix.Run
-	corrected []string
-	why       string
-}
-
-// revise keeps a next version of a run whose raw rows stay what they are.
-func (s *Service) revise(ctx context.Context, by account.Visitor, r catalog.Record, change edit) (catalog.Entry, error) {
-	run := change.run
-	var document bytes.Buffer
-	if err := runfile.Encode(&document, run); err != nil {
-		return r.Entry, err
-	}
-	was := r.Entry
-	e := describe(run, document.Bytes())
-	e.ID, e.Version, e.EventsHash, e.Visibility, e.Owner, e.OwnerName = was.ID, was.Version+1, was.EventsHash, was.Visibility, was.Owner, was.OwnerName
-	e.ReceivedAt, e.PublishedAt = was.ReceivedAt, was.PublishedAt
-	report := trust.Evaluate(trust.Input{Run: run, Entry: &e, Neighbours: s.o.Index.Neighbours(&e), Corrected: change.corrected})
-	e.Level, e.Reproductions = report.Level, len(report.Reproducers)
-	checks, err := json.Marshal(report)
-	if err != nil {
-		return r.Entry, err
-	}
-	blobs := slices.Clone(r.Blobs)
-	hash := e.DocumentHash
-	for i := range blobs {
-		if blobs[i].Name == documentName {
-			blobs[i].Hash, blobs[i].Size = hash, int64(document.Len())
-		}
-	}
-	if err := s.o.Blobs.Put(ctx, hash, int64(document.Len()), bytes.NewReader(document.Bytes())); err != nil {
-		return r.Entry, err
-	}
-	next := catalog.Record{Entry: e, Document: document.Bytes(), Checks: checks, Blobs: blobs, Why: change.why}
-	kept, err := s.o.Store.Put(ctx, next, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "edited", Why: change.why})
-	if err != nil {
-		return r.Entry, err
-	}
-	s.o.Index.Apply(kept)
-	return kept, nil
 }
 
 // Remove takes a draft out, or as a moderator any run, with its files that no other run has.
@@ -283,6 +195,9 @@ func (s *Service) erase(ctx context.Context, r catalog.Record) error {
 		return err
 	}
 	if err := s.load(ctx, id); err != nil {
+		return err
+	}
+	if err := s.lookAgain(ctx, &r.Entry); err != nil {
 		return err
 	}
 	for _, b := range blobs {
@@ -322,7 +237,7 @@ func (s *Service) Claim(ctx context.Context, by account.Visitor, id, secret stri
 		return catalog.Entry{}, err
 	}
 	sum := sha256.Sum256([]byte(secret))
-	if subtle.ConstantTimeCompare([]byte(claimPrefix+hex.EncodeToString(sum[:])), []byte(r.Entry.Owner)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(catalog.ClaimPrefix+hex.EncodeToString(sum[:])), []byte(r.Entry.Owner)) != 1 {
 		return catalog.Entry{}, refuse(http.StatusForbidden, "claim", "This is not the secret of that run", "It stands in the receipt of the upload.")
 	}
 	r.Entry.Owner, r.Entry.OwnerName, r.Entry.Visibility = by.Account.ID, by.Account.Name, catalog.Draft

@@ -26,11 +26,13 @@ type Examination struct {
 	Report     *verify.Report `json:"report"`
 }
 
-// mostRows bounds the events of a run.
-const mostRows = 50_000_000
+// rowLimits bound the rows of a run: some sixteen times those of a hundred cells of a hundred streams.
+func rowLimits() runfile.RowLimits {
+	return runfile.RowLimits{Rows: 20_000_000, File: 5_000_000, Bytes: 1 << 30, Text: 16 << 10}
+}
 
-// Examine reads the rows of an unpacked run, recomputes its numbers from them and hashes them. Rows from outside can make a
-// reader take any amount of memory, so a site runs it in a process of its own, whose memory and time are bounded.
+// Examine reads the rows of an unpacked run, recomputes its numbers from them and hashes them. Rows from outside are inspected
+// first, and a site runs it in a process of its own, whose memory and time are bounded: what reads them is others' code.
 func Examine(ctx context.Context, folder string) (Examination, error) {
 	dir, err := runfile.Open(folder)
 	if err != nil {
@@ -38,6 +40,9 @@ func Examine(ctx context.Context, folder string) (Examination, error) {
 	}
 	run, _, err := dir.LoadRun()
 	if err != nil {
+		return Examination{}, err
+	}
+	if err := dir.Inspect(rowLimits()); err != nil {
 		return Examination{}, err
 	}
 	keys, err := cellKeys(folder)
@@ -76,7 +81,6 @@ func cellKeys(folder string) (keys []string, err error) {
 
 func hashRows(ctx context.Context, dir *runfile.Dir, keys []string) (string, error) {
 	sum := sha256.New()
-	rows := 0
 	for _, key := range keys {
 		fmt.Fprintf(sum, "cell %s\n", key)
 		requests, err := dir.Requests(key)
@@ -86,28 +90,22 @@ func hashRows(ctx context.Context, dir *runfile.Dir, keys []string) (string, err
 		if err := json.NewEncoder(sum).Encode(requests); err != nil {
 			return "", err
 		}
-		n, err := hashEvents(ctx, sum, dir.Events(key))
-		if err != nil {
+		if err := hashEvents(ctx, sum, dir.Events(key)); err != nil {
 			return "", err
-		}
-		if rows += n; rows > mostRows {
-			return "", fmt.Errorf("there are more than %d events", mostRows)
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-func hashEvents(ctx context.Context, sum hash.Hash, events iter.Seq2[speedmatrix.EventRow, error]) (n int, err error) {
+func hashEvents(ctx context.Context, sum hash.Hash, events iter.Seq2[speedmatrix.EventRow, error]) error {
 	buffer := make([]byte, 0, 64)
+	n := 0
 	for e, err := range events {
 		if err != nil {
-			return n, err
+			return err
 		}
-		if n++; n > mostRows {
-			return n, nil
-		}
-		if n%4096 == 0 && ctx.Err() != nil {
-			return n, ctx.Err()
+		if n++; n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		tokens := int64(-1)
 		if e.Tokens != nil {
@@ -121,7 +119,7 @@ func hashEvents(ctx context.Context, sum hash.Hash, events iter.Seq2[speedmatrix
 		buffer = append(append(buffer, e.Channel...), 0, map[bool]byte{true: 1}[e.Continued])
 		sum.Write(buffer)
 	}
-	return n, nil
+	return nil
 }
 
 func hashOf(data []byte) string {

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,16 +44,21 @@ type Options struct {
 	Now     func() time.Time
 	Entropy io.Reader
 	// AtOnce is how many uploads are worked on at a time; the others wait for Patience and are then asked to come again.
-	AtOnce   int
-	Patience time.Duration
+	// Incoming is how many may be on their way in at a time, 0 is 16 for each that is worked on.
+	AtOnce, Incoming int
+	Patience         time.Duration
 	// KeepUploads is how long an unfinished upload may rest.
 	KeepUploads time.Duration
 }
 
+// doorsPerSeat is how many uploads may come in for each that is worked on.
+const doorsPerSeat = 16
+
 // Service takes runs in and changes them.
 type Service struct {
-	o     Options
-	seats chan struct{}
+	o Options
+	// seats are for uploads that are worked on, doors for those that come in: who sends slowly keeps nobody from a seat.
+	seats, doors chan struct{}
 	// busy are the uploads that are written to now.
 	busy *locks
 }
@@ -65,7 +71,9 @@ func New(o Options) (*Service, error) {
 	if err := os.MkdirAll(filepath.Join(o.Folder, piecesFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of uploads: %w", err)
 	}
-	return &Service{o: o, seats: make(chan struct{}, max(1, o.AtOnce)), busy: newLocks()}, nil
+	seats := max(1, o.AtOnce)
+	doors := cmp.Or(max(0, o.Incoming), doorsPerSeat*seats)
+	return &Service{o: o, seats: make(chan struct{}, seats), doors: make(chan struct{}, doors), busy: newLocks()}, nil
 }
 
 // candidate is an upload that was read and judged.
@@ -74,7 +82,7 @@ type candidate struct {
 	run      *speedmatrix.Run
 	document []byte
 	report   trust.Report
-	// same are the runs with the same rows, else with the same document.
+	// same are the runs with the same rows, then those of the same name with the same numbers.
 	same   []string
 	folder string
 }
@@ -89,8 +97,43 @@ func (s *Service) seat(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-timer.C:
-		return nil, refuse(http.StatusServiceUnavailable, "busy", "Too many uploads at once", "Come again in a few seconds.")
+		return nil, busy()
 	}
+}
+
+func busy() *Problem {
+	return refuse(http.StatusServiceUnavailable, "busy", "Too many uploads at once", "Come again in a few seconds.")
+}
+
+// arrive takes a body as it comes, into a file of its own, and then waits for a seat. Both are given back by leave.
+func (s *Service) arrive(ctx context.Context, body io.Reader) (archive *os.File, leave func() error, err error) {
+	select {
+	case s.doors <- struct{}{}:
+	default:
+		return nil, nil, busy()
+	}
+	defer func() { <-s.doors }()
+	if archive, err = os.CreateTemp(s.o.Folder, "in-"); err != nil {
+		return nil, nil, fmt.Errorf("make a file for an upload: %w", err)
+	}
+	drop := func() error { return errors.Join(archive.Close(), os.Remove(archive.Name())) }
+	in := &counted{ctx: ctx, r: body, limit: s.o.Limits.Archive}
+	if _, err = io.Copy(archive, in); err == nil {
+		_, err = archive.Seek(0, io.SeekStart)
+	} else {
+		err = (&unpacker{limits: s.o.Limits, source: in}).unreadable(err)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, drop())
+	}
+	stand, err := s.seat(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, drop())
+	}
+	return archive, func() error {
+		stand()
+		return drop()
+	}, nil
 }
 
 // read unpacks and judges an upload; the folder of the candidate is the caller's to remove.
@@ -119,9 +162,12 @@ func (s *Service) judge(ctx context.Context, by account.Visitor, body io.Reader,
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.ReadFile(filepath.Join(folder, "engine.log"))
+	if err := rowsOfCells(run, files); err != nil {
+		return nil, err
+	}
+	log, err := os.ReadFile(filepath.Join(folder, logName))
 	if err == nil {
-		err = secretLog(log)
+		err = secretLog(ctx, log)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -134,6 +180,27 @@ func (s *Service) judge(ctx context.Context, by account.Visitor, body io.Reader,
 	e.EventsHash, e.Owner, e.OwnerName = examined.EventsHash, by.Account.ID, by.Account.Name
 	c := &candidate{record: catalog.Record{Entry: e, Document: document, Blobs: files}, run: run, document: document, folder: folder}
 	return c, s.evaluate(ctx, c, examined)
+}
+
+// rowsOfCells wants every file of rows to be a cell's, and both of a cell's or none.
+func rowsOfCells(run *speedmatrix.Run, files []catalog.Blob) error {
+	keys, there := rowKeys(run), map[string]int{}
+	for _, f := range files {
+		key, ok := rowKey(f.Name)
+		switch {
+		case !ok:
+		case !keys[key]:
+			return bad("foreign-rows", "The archive holds rows of no cell", "Rows stand under the name of a cell of run.json.", f.Name)
+		default:
+			there[key]++
+		}
+	}
+	for _, f := range files {
+		if key, ok := rowKey(f.Name); ok && there[key] != 2 {
+			return bad("half-rows", "The archive holds half of a cell's rows", "A cell has a file of events and one of requests.", f.Name)
+		}
+	}
+	return nil
 }
 
 // examine reads the rows, where there are any.
@@ -162,20 +229,24 @@ func (s *Service) evaluate(ctx context.Context, c *candidate, examined Examinati
 	if err != nil {
 		return err
 	}
-	others := func(ids []string) []string {
-		return slices.DeleteFunc(ids, func(id string) bool { return id == e.ID || s.hidden(id) })
-	}
-	sameRows, sameName = others(sameRows), others(sameName)
-	c.same = sameRows
-	for _, id := range sameName {
-		if other, ok := s.o.Index.Get(id); ok && other.DocumentHash == e.DocumentHash {
-			c.same = append(c.same, id)
+	in := trust.Input{Run: c.run, Recomputed: examined.Report, Entry: e, Neighbours: s.o.Index.Neighbours(e), SameRows: s.others(e, sameRows)}
+	for _, id := range s.others(e, sameName) {
+		if other, ok := s.o.Index.Get(id); ok && other.SameNumbers(e) {
+			in.SameNumbers = append(in.SameNumbers, id)
+		} else {
+			in.SameName = append(in.SameName, id)
 		}
 	}
-	c.report = trust.Evaluate(trust.Input{Run: c.run, Recomputed: examined.Report, Entry: e, Neighbours: s.o.Index.Neighbours(e), SameRows: sameRows, SameName: sameName})
+	c.same = append(slices.Clone(in.SameRows), in.SameNumbers...)
+	c.report = trust.Evaluate(in)
 	e.Level, e.Reproductions = c.report.Level, len(c.report.Reproducers)
 	c.record.Checks, err = json.Marshal(c.report)
 	return err
+}
+
+// others are the runs among those that are not this one and that its uploader may hear of.
+func (s *Service) others(e *catalog.Entry, ids []string) []string {
+	return slices.DeleteFunc(ids, func(id string) bool { return id == e.ID || s.hidden(id) })
 }
 
 // hidden says whether others must not learn of a run: drafts of other people do not show through.
@@ -198,13 +269,12 @@ func (s *Service) Check(ctx context.Context, by account.Visitor, body io.Reader)
 	if err := s.o.Rules.May(by, account.Check, ""); err != nil {
 		return nil, err
 	}
-	leave, err := s.seat(ctx)
+	archive, leave, err := s.arrive(ctx, body)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	c, err := s.read(ctx, by, body)
-	if err != nil {
+	c, err := s.read(ctx, by, archive)
+	if err = errors.Join(err, leave()); err != nil {
 		return nil, err
 	}
 	return c.receipt(), os.RemoveAll(c.folder)
@@ -216,12 +286,12 @@ func (s *Service) Receive(ctx context.Context, by account.Visitor, body io.Reade
 	if err := s.o.Rules.May(by, account.Upload, ""); err != nil {
 		return nil, err
 	}
-	leave, err := s.seat(ctx)
+	archive, leave, err := s.arrive(ctx, body)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	return s.receive(ctx, by, body)
+	receipt, err := s.receive(ctx, by, archive)
+	return receipt, errors.Join(err, leave())
 }
 
 func (s *Service) receive(ctx context.Context, by account.Visitor, body io.Reader) (receipt *Receipt, err error) {
@@ -279,9 +349,6 @@ func (s *Service) already(ctx context.Context, by account.Visitor, c *candidate)
 	return nil, nil
 }
 
-// claimPrefix marks the owner of a run that nobody signed in for: the hash of the secret that claims it stands there.
-const claimPrefix = "claim:"
-
 func (s *Service) newClaim() (secret, owner string, err error) {
 	raw := make([]byte, 32)
 	if _, err := io.ReadFull(s.o.Entropy, raw); err != nil {
@@ -289,7 +356,7 @@ func (s *Service) newClaim() (secret, owner string, err error) {
 	}
 	secret = "smc_" + hex.EncodeToString(raw)
 	sum := sha256.Sum256([]byte(secret))
-	return secret, claimPrefix + hex.EncodeToString(sum[:]), nil
+	return secret, catalog.ClaimPrefix + hex.EncodeToString(sum[:]), nil
 }
 
 // keepFiles puts the files of a run where they stay, before the run that names them.
