@@ -8,20 +8,19 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"speedmatrix/internal/account"
-	"speedmatrix/internal/store"
+	"speedmatrix/internal/account/accounttest"
 )
 
 // town is the accounts of a site over a database of their own, on a clock of the test's.
 type town struct {
 	t       *testing.T
 	now     time.Time
-	store   *store.Store
+	store   *accounttest.Memory
 	service *account.Service
 	web     *account.Web
 	handler http.Handler
@@ -47,15 +46,7 @@ func (p pretender) End(_ context.Context, _ account.Flow, code string) (account.
 
 func newTown(t *testing.T) *town {
 	t.Helper()
-	s, err := store.Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "site.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := accounttest.NewMemory()
 	w := &town{t: t, now: time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC), store: s}
 	w.service = account.New(account.Options{Store: s, Providers: []account.Provider{pretender{"one"}, pretender{"two"}}, Administrator: "ada",
 		Now: func() time.Time { return w.now }})
