@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -107,9 +108,7 @@ func record(b base, rng *rand.Rand, at time.Time) (catalog.Record, error) {
 
 func facts(have speedmatrix.Facts, more map[string]any) speedmatrix.Facts {
 	out := speedmatrix.Facts{}
-	for key, f := range have {
-		out[key] = f
-	}
+	maps.Copy(out, have)
 	for key, value := range more {
 		out[key] = speedmatrix.Fact{Value: value, Source: "machine"}
 	}

@@ -135,7 +135,7 @@ func etag(parts ...any) string { return fmt.Sprintf("%q", strings.Trim(fmt.Sprin
 
 // unchanged says whether the visitor has what would be sent.
 func unchanged(ifNoneMatch, tag string) bool {
-	for _, m := range strings.Split(ifNoneMatch, ",") {
+	for m := range strings.SplitSeq(ifNoneMatch, ",") {
 		if m = strings.TrimPrefix(strings.TrimSpace(m), "W/"); m == tag || m == "*" {
 			return true
 		}
