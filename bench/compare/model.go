@@ -93,14 +93,14 @@ func keep(run *speedmatrix.Run, cells []speedmatrix.Cell) {
 	run.Repeats = append(run.Repeats, speedmatrix.Repeat{Index: len(run.Repeats) + 2, Cells: cells})
 }
 
-// run simulates one set-up whose matrix is measured so many times.
-func (m model) run(r *rand.Rand, name string, slower float64, times int) *speedmatrix.Run {
+// run simulates one set-up whose matrix is measured so many times; slower is by how much a cell's steps take longer.
+func (m model) run(r *rand.Rand, name string, slower func(cell int) float64, times int) *speedmatrix.Run {
 	run := document(name)
 	for range times {
-		factor := m.factor(r) * slower
+		factor := m.factor(r)
 		var cells []speedmatrix.Cell
-		for _, s := range shapes() {
-			cells = append(cells, m.measure(r, s, factor))
+		for i, s := range shapes() {
+			cells = append(cells, m.measure(r, s, factor*slower(i)))
 		}
 		keep(run, cells)
 	}

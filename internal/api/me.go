@@ -103,15 +103,6 @@ type deviceTokenOutput struct {
 	}
 }
 
-// signedIn refuses those without an account.
-func signedIn(ctx context.Context) (account.Visitor, error) {
-	v := account.FromContext(ctx)
-	if !v.SignedIn() {
-		return v, refuse(http.StatusUnauthorized, "sign-in", "This needs an account: send a token as Authorization: Bearer …")
-	}
-	return v, nil
-}
-
 func (s *Server) registerMe() {
 	huma.Register(s.api, protected(s.operation("get-me", "GET /me", "Who one is here", reads)),
 		func(ctx context.Context, _ *struct{}) (*meOutput, error) {
@@ -121,9 +112,9 @@ func (s *Server) registerMe() {
 		})
 	huma.Register(s.api, protected(s.operation("list-my-runs", "GET /me/runs", "One's own runs", reads)),
 		func(ctx context.Context, _ *struct{}) (*myRunsOutput, error) {
-			v, err := signedIn(ctx)
-			if err != nil {
-				return nil, err
+			v := account.FromContext(ctx)
+			if err := s.o.Rules.May(v, account.ListOwn, ""); err != nil {
+				return nil, s.worded(ctx, err)
 			}
 			out := &myRunsOutput{}
 			out.Body.Runs = []catalog.View{}

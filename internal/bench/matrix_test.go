@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,16 @@ func TestAMatrixWithStreamsApartEqualsTheScript(t *testing.T) {
 			}
 			w.verified()
 		})
+	}
+}
+
+// Behind a proxy a short model does not tell its length: the warm-up takes a prompt that fits, and no third that does not.
+func TestTheWarmUpFindsAPromptForAServerThatDoesNotTellItsLength(t *testing.T) {
+	w := measure(t, setting{settings: one(0, 1), warm: true,
+		script: truth.Script{MaxLength: 1024, Gap: every(10 * ms), PrefillBase: 3 * ms, PrefillPerToken: 100 * time.Microsecond}})
+	if got := w.warmUp; len(got.Prompts) != 1 || got.Prompts[0] < 400 || got.Prompts[0] > 640 || len(got.Warnings) != 1 ||
+		!strings.Contains(got.Warnings[0].Message, "a prefill of 2048 tokens in the warm-up failed: ") {
+		t.Errorf("prompts of %v tokens, warnings %v", got.Prompts, got.Warnings)
 	}
 }
 

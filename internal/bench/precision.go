@@ -38,7 +38,7 @@ func (p *Precision) Look(now int64, o *Observation, w *WindowRules) {
 	p.sofar = total
 	if now-p.lastNS >= int64(time.Second) {
 		p.lastNS = now
-		p.interval, p.drift, p.known = p.estimate(now, w.Duration)
+		p.interval, p.drift, p.known = p.estimate(now, w, len(o.Streams))
 	}
 	if p.known {
 		o.Interval, o.Drift = p.interval, p.drift
@@ -50,7 +50,7 @@ const precisionParts = 16
 
 // estimate gives the half width of the interval so far, as a share, and the share by which a line through the speed
 // predicts the mean to change over the rest of the window.
-func (p *Precision) estimate(now int64, duration time.Duration) (interval, drift float64, ok bool) {
+func (p *Precision) estimate(now int64, w *WindowRules, streams int) (interval, drift float64, ok bool) {
 	start := p.times[0]
 	low, high, ok := stats.BatchMeans(p.times, p.tokens, start, now)
 	if !ok || high+low <= 0 {
@@ -69,6 +69,15 @@ func (p *Precision) estimate(now int64, duration time.Duration) (interval, drift
 		return 0, 0, false
 	}
 	mean := stats.Mean(y)
-	rest := max(float64(duration)-float64(now-start), 0)
+	rest := p.rest(float64(now-start), w, streams)
 	return (high - low) / (high + low), math.Abs(slope*rest/2) / max(mean, 1e-9), true
+}
+
+// rest is how long the window would still be open, in ns, by its duration and by the tokens of a stream.
+func (p *Precision) rest(elapsed float64, w *WindowRules, streams int) float64 {
+	rest := float64(w.Duration) - elapsed
+	if came := stats.Mean(p.tokens) * float64(len(p.tokens)); w.Tokens > 0 && came > 0 {
+		rest = min(rest, elapsed*(float64(w.Tokens*streams)/came-1))
+	}
+	return max(rest, 0)
 }

@@ -64,12 +64,16 @@ func (d *Driver) WarmUp(ctx context.Context, spec WarmUpSpec) WarmUp {
 	w := &warming{d: d, started: time.Now(), rules: spec.Rules, attempt: -1 - int(d.Now()/int64(time.Second))}
 	w.rules.FillLimit = warmUpLimit
 	for _, size := range []int{2 << 10, 8 << 10} {
-		if l.MaxLength == 0 || size+MinOutputRoom <= l.MaxLength {
-			w.prefill(ctx, size)
+		if (l.MaxLength == 0 || size+MinOutputRoom <= l.MaxLength) && !w.prefill(ctx, size) {
+			break // a longer one is not for a server that refuses this
 		}
 	}
-	if len(w.out.Prompts) == 0 && l.MaxLength > 0 {
-		w.prefill(ctx, l.MaxLength/2)
+	if len(w.out.Prompts) == 0 {
+		size := smallPrompt
+		if l.MaxLength > 0 {
+			size = l.MaxLength / 2
+		}
+		w.prefill(ctx, size)
 	}
 	d.AwaitEmpty(ctx, w.rules)
 	w.complete(ctx)
@@ -81,6 +85,7 @@ func (d *Driver) WarmUp(ctx context.Context, spec WarmUpSpec) WarmUp {
 	d.AwaitEmpty(ctx, w.rules)
 	d.o.Texts.Forget(2 << 10)
 	d.o.Texts.Forget(8 << 10)
+	d.o.Texts.Forget(smallPrompt)
 	return w.out
 }
 
@@ -94,12 +99,16 @@ func (w *warming) warn(what string, log *load.Log) {
 	w.out.Warnings = append(w.out.Warnings, speedmatrix.Warning{Code: "warm-up", Message: what + " failed: " + words})
 }
 
-// prefill times one prompt of the size, unless the one before says that it takes too much of the warm-up's time.
-func (w *warming) prefill(ctx context.Context, size int) {
+// smallPrompt is the prompt in tokens for a server that takes no longer one and does not tell how long one may be.
+const smallPrompt = 512
+
+// prefill times one prompt of the size, unless the one before says that it takes too much of the warm-up's time; false
+// if it failed.
+func (w *warming) prefill(ctx context.Context, size int) bool {
 	if n := len(w.out.Prompts); n > 0 {
 		ratio := float64(size) / w.out.Prompts[n-1]
 		if expected := w.out.Seconds[n-1] * ratio * ratio; expected > prefillFraction*w.left().Seconds() {
-			return
+			return true
 		}
 	}
 	spec := PrefillSpec{Key: "warm-up", Head: Head{Context: size, Stream: warmUpStream, Attempt: w.attempt}, Rules: w.rules}
@@ -110,7 +119,7 @@ func (w *warming) prefill(ctx context.Context, size int) {
 			w.out.Warnings = append(w.out.Warnings, speedmatrix.Warning{Code: "warm-up",
 				Message: fmt.Sprintf("a prefill of %d tokens in the warm-up failed: %s", size, cmp.Or(row.Error, f.Left))})
 		}
-		return
+		return false
 	}
 	tokens := float64(size)
 	if row.PromptTokens != nil {
@@ -118,6 +127,7 @@ func (w *warming) prefill(ctx context.Context, size int) {
 	}
 	w.out.Prompts = append(w.out.Prompts, tokens)
 	w.out.Seconds = append(w.out.Seconds, float64(*row.FirstNS-*row.WrittenNS)/1e9)
+	return true
 }
 
 func (w *warming) request(id int32, stream, tokens int) load.Request {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"strings"
 	"time"
 
 	"speedmatrix"
@@ -94,6 +95,12 @@ type Entry struct {
 	Cells   []Cell
 	Prefill []Prefill
 }
+
+// ClaimPrefix begins the Owner of a run that nobody signed in for: the hash of the secret that claims it stands behind.
+const ClaimPrefix = "claim:"
+
+// HasOwner says whether an account owns the run.
+func (e *Entry) HasOwner() bool { return e.Owner != "" && !strings.HasPrefix(e.Owner, ClaimPrefix) }
 
 // Cell is a decode cell as lists show it. Speeds are NaN where there is none.
 type Cell struct {

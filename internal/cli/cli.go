@@ -15,6 +15,7 @@ import (
 
 	"speedmatrix"
 	"speedmatrix/internal/bench"
+	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/launch"
 	"speedmatrix/internal/machine"
 	"speedmatrix/internal/redact"
@@ -57,6 +58,9 @@ type Env struct {
 	Listening func(ctx context.Context, port int) *launch.Process
 	// Create makes a run directory; nil is runfile.Create.
 	Create func(path string) (Store, error)
+
+	// Examine reads the rows of an upload to a results site; nil does it in another process of this program.
+	Examine func(ctx context.Context, folder string) (ingest.Examination, error)
 
 	// shown takes out of what is shown what must not leave.
 	shown *redact.Redactor

@@ -54,3 +54,20 @@ func TestTheScreenShowsTheNewestSampleOfEach(t *testing.T) {
 		t.Errorf("without samples: %+v", got)
 	}
 }
+
+func TestALineOfALogIsShownWithoutWhatStandsBeforeIt(t *testing.T) {
+	for line, want := range map[string]string{
+		"(APIServer pid=23210) WARNING 12-01 11:33:46 [cpu.py:224] Triton is not installed": "WARNING Triton is not installed",
+		"(EngineCore pid=7) INFO 12-01 11:33:46 [kv_cache_utils.py:2327] CPU KV cache size": "CPU KV cache size",
+		"INFO:     Application startup complete.":                                           "Application startup complete.",
+		"[2026-12-01 11:33:46 TP0] Load weight begin.":                                      "Load weight begin.",
+		"[2026-12-01 11:33:46] server_args=x":                                               "server_args=x",
+		"(APIServer pid=23210) INFO 12-01 11:33:04 [api_utils.py:347] ":                     "(APIServer pid=23210) INFO 12-01 11:33:04 [api_utils.py:347] ",
+		"srv  load_model: loading model 'x.gguf'":                                           "srv  load_model: loading model 'x.gguf'",
+		"[important] (pid=7) stays":                                                         "[important] (pid=7) stays",
+	} {
+		if got := message(line); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,21 @@ func (v *startView) begin(command string) {
 	v.p.say(fmt.Sprintf("It has %s until it must be ready. Ctrl-C stops it.", unit.Duration(v.limit)))
 }
 
+// before is what logs put before what they say: who writes, how grave it is, when, and where in the code.
+var before = regexp.MustCompile(`^(?:\([^()]*pid=\d+\) )?(?:(?:DEBUG|INFO|(WARNING|ERROR|CRITICAL))[: ]+)?(?:\[?(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\] ]*(?: TP\d+)?\]? )?(?:\[[\w./]+:\d+\] )?`)
+
+// message is what a line of a log says: the rest fills a narrow screen. How grave it is stays unless that is nothing.
+func message(line string) string {
+	m := before.FindStringSubmatch(line)
+	if m == nil || len(line) == len(m[0]) {
+		return line
+	}
+	if m[1] != "" {
+		return m[1] + " " + line[len(m[0]):]
+	}
+	return line[len(m[0]):]
+}
+
 // line takes a line of the log.
 func (v *startView) line(line string) {
 	v.mu.Lock()
@@ -42,7 +58,7 @@ func (v *startView) line(line string) {
 		return
 	}
 	if strings.TrimSpace(line) != "" {
-		v.lines = append(v.lines, report.Clean(line))
+		v.lines = append(v.lines, message(report.Clean(line)))
 		v.lines = v.lines[max(0, len(v.lines)-viewLines):]
 	}
 	phase := launch.PhaseOf(line)

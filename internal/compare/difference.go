@@ -50,7 +50,7 @@ type Difference struct {
 	Low    *float64 `json:"low"`
 	High   *float64 `json:"high"`
 	Basis  Basis    `json:"basis"`
-	// P is the probability of such a difference between equals, Adjusted the same after Holm's correction over
+	// P is the probability of such a difference between equals, Adjusted the same after Hochberg's correction over
 	// all cells of the metric; null without an interval.
 	P        *float64 `json:"p"`
 	Adjusted *float64 `json:"p_adjusted"`
@@ -63,7 +63,7 @@ type Difference struct {
 	a, b series
 }
 
-// Significant says whether the difference stands after Holm's correction, on a basis that knows the noise from run to run.
+// Significant says whether the difference stands after Hochberg's correction, on a basis that knows the noise from run to run.
 func (d *Difference) Significant() bool {
 	return d.Basis.Tested() && d.Adjusted != nil && *d.Adjusted < Level
 }

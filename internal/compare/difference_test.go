@@ -162,7 +162,7 @@ func both(t *rapid.T, a, b *speedmatrix.Run) *Difference {
 	return total(c)
 }
 
-func TestHolmIsOverTheCellsAndTheirMean(t *testing.T) {
+func TestTheCorrectionIsOverTheCellsAndTheirMean(t *testing.T) {
 	a, b := document("a"), document("b")
 	for i := range 3 {
 		var x, y []speedmatrix.Cell

@@ -79,7 +79,7 @@ type Breach struct {
 }
 
 // Check tests every pair against the limits. A cell breaks a limit if its change is beyond it by more than the noise:
-// with an interval if all of that is beyond, corrected by Holm over the cells that the limit is about; without one if
+// with an interval if all of that is beyond, corrected by Hochberg over the cells that the limit is about; without one if
 // the change itself is. A cell that was measured on both sides and shows no speed on the second any more breaks every
 // limit of its metric. A limit about which no cell has numbers is an error of kind KindUsage.
 func (c *Comparison) Check(limits []Limit) ([]Breach, error) {
@@ -120,7 +120,7 @@ func (l Limit) check(p *Pair) (breaches []Breach, tried bool) {
 			probabilities[i] = d.estimate.P(bound)
 		}
 	}
-	adjusted := stats.Holm(probabilities, nil)
+	adjusted := stats.Hochberg(probabilities)
 	for i, cell := range tested {
 		d := cell.Differences[l.Metric]
 		beyond := d.estimate.Value > bound

@@ -52,31 +52,36 @@ func (j *judge) verdict(m Metric, cells []Cell) (v Verdict, ok bool) {
 	return v, true
 }
 
-// correct judges differences after Holm's correction over all of them. The mean over the cells has half of all
-// weight: it is the one question that most comparisons are about, and once it is answered the cells share all of it.
+// correct judges differences after Hochberg's correction over all of them. Half of the level goes to the mean over the
+// cells: it is the one question that most comparisons are about, and once it is answered the cells have the whole level,
+// else the other half (a fallback, Wiens and Dmitrienko, Journal of Biopharmaceutical Statistics 2005).
 func correct(m Metric, cells []*Difference, overall *Difference) {
-	list, weights := cells, slices.Repeat([]float64{1}, len(cells))
-	if len(cells) > 1 {
-		list, weights = append(slices.Clone(cells), overall), append(weights, float64(len(cells)))
-	}
-	p := make([]float64, len(list))
-	for i, d := range list {
+	p := make([]float64, len(cells))
+	for i, d := range cells {
 		p[i] = math.NaN()
 		if d.P != nil {
 			p[i] = *d.P
 		}
 	}
-	for i, adjusted := range stats.Holm(p, weights) {
-		d := list[i]
-		if d.P == nil {
-			continue
-		}
-		found := adjusted < Level
-		if !d.Basis.Tested() {
-			found = found && math.Abs(d.Change) > untestedSame
-		}
-		d.Adjusted, d.Judgement = new(adjusted), judgement(m, d.estimate.Value, found)
+	mean := 0.0 // takes nothing of the level where there is none
+	if len(cells) > 1 && overall.P != nil {
+		mean = min(1, 2**overall.P)
+		overall.judge(m, mean)
 	}
+	for i, adjusted := range stats.Hochberg(p) {
+		if cells[i].P != nil {
+			cells[i].judge(m, min(1, 2*adjusted, max(mean, adjusted)))
+		}
+	}
+}
+
+// judge says what a difference is by its probability after the correction.
+func (d *Difference) judge(m Metric, adjusted float64) {
+	found := adjusted < Level
+	if !d.Basis.Tested() {
+		found = found && math.Abs(d.Change) > untestedSame
+	}
+	d.Adjusted, d.Judgement = new(adjusted), judgement(m, d.estimate.Value, found)
 }
 
 func (v *Verdict) count(d *Difference) {

@@ -38,13 +38,16 @@ func (s *Service) own(ctx context.Context, by account.Visitor, id string, a acco
 	if err != nil {
 		return r, err
 	}
-	if err := s.o.Rules.May(by, a, r.Entry.Owner); err != nil {
-		if !MaySee(s.o.Rules, by, &r.Entry) {
-			return r, fmt.Errorf("run %s: %w", id, catalog.ErrNotFound)
-		}
-		return r, err
+	return r, s.allowed(by, &r.Entry, a)
+}
+
+// allowed says whether a visitor may do something to a run; of one that they may not even see nothing is told.
+func (s *Service) allowed(by account.Visitor, e *catalog.Entry, a account.Action) error {
+	err := s.o.Rules.May(by, a, e.Owner)
+	if err != nil && !MaySee(s.o.Rules, by, e) {
+		return fmt.Errorf("run %s: %w", e.ID, catalog.ErrNotFound)
 	}
-	return r, nil
+	return err
 }
 
 // MaySee says whether a visitor who has a run's address may look at it.
@@ -78,19 +81,22 @@ type Wish struct {
 // SetVisibility publishes, unlists, withdraws or restores a run.
 func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id string, w Wish) (catalog.Entry, error) {
 	to := w.Visibility
-	r, err := s.own(ctx, by, id, account.Publish)
+	r, err := s.o.Store.Get(ctx, id, 0)
 	if err != nil {
+		return catalog.Entry{}, err
+	}
+	need, what, ok := changes(r.Entry.Visibility, to)
+	if r.Entry.Visibility == to || !ok {
+		need = account.Publish
+	}
+	if err := s.allowed(by, &r.Entry, need); err != nil {
 		return catalog.Entry{}, err
 	}
 	if r.Entry.Visibility == to {
 		return r.Entry, nil
 	}
-	need, what, ok := changes(r.Entry.Visibility, to)
 	if !ok {
 		return r.Entry, refuse(http.StatusConflict, "no-way", "A run that is "+string(r.Entry.Visibility)+" cannot become "+printable(string(to)), "A draft is published or unlisted; what is published is unlisted or withdrawn.")
-	}
-	if err := s.o.Rules.May(by, need, r.Entry.Owner); err != nil {
-		return r.Entry, err
 	}
 	why := strings.TrimSpace(printable(w.Why))
 	if to == catalog.Withdrawn && why == "" {

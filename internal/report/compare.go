@@ -84,7 +84,7 @@ type ComparedNumber struct {
 	Both, Interval string
 	// Step is its colour on the scale of differences.
 	Step int
-	// Significant marks a difference that stands after Holm's correction.
+	// Significant marks a difference that stands after Hochberg's correction.
 	Significant bool
 }
 
@@ -191,7 +191,7 @@ func comparisonNotes(c *compare.Comparison) (notes []string) {
 		notes = append(notes, "The repeats of a single run are measurements of one server process: what a restart changes is not in the intervals.")
 	}
 	if slices.ContainsFunc(bases, compare.Basis.Tested) {
-		notes = append(notes, "Intervals are 95 % for each cell by itself. Differences count as found after Holm's correction over all cells of a number, so that one false finding in 20 comparisons is the most to expect.")
+		notes = append(notes, "Intervals are 95 % for each cell by itself. Differences count as found after Hochberg's correction over all cells of a number, so that one false finding in 20 comparisons is the most to expect.")
 	}
 	return notes
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // The shape of a Parquet file: rows per row group and rows handed over at a time.
@@ -104,17 +105,35 @@ func yieldRows[T any](reader *parquet.GenericReader[T], path string, yield func(
 
 func openTable[T any](file io.ReaderAt, size int64) (reader *parquet.GenericReader[T], err error) {
 	err = guarded(func() error {
-		table, err := parquet.OpenFile(file, size, parquet.SkipBloomFilters(true))
+		table, err := parquet.OpenFile(file, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 		if err != nil {
 			return err
 		}
 		if err := checkColumns(table.Schema(), parquet.SchemaOf(new(T))); err != nil {
 			return err
 		}
+		if err := checkCodecs(table.Metadata()); err != nil {
+			return err
+		}
 		reader = parquet.NewGenericReader[T](table)
 		return nil
 	})
 	return reader, err
+}
+
+// checkCodecs wants the methods of compression that are used for such tables; with a damaged name of another, a reader may take
+// any amount of memory for a few bytes.
+func checkCodecs(m *format.FileMetaData) error {
+	for i := range m.RowGroups {
+		for j := range m.RowGroups[i].Columns {
+			switch c := m.RowGroups[i].Columns[j].MetaData.Codec; c {
+			case format.Uncompressed, format.Snappy, format.Zstd:
+			default:
+				return fmt.Errorf("it is compressed by %s, not by zstd or snappy", c)
+			}
+		}
+	}
+	return nil
 }
 
 // checkColumns wants every column of ours in the file, with its type, but for those that may be null; more are welcome.

@@ -71,6 +71,9 @@ func (p *pages) signedIn(r *http.Request) (account.Visitor, error) {
 
 func (p *pages) me(w http.ResponseWriter, r *http.Request) error {
 	v, err := p.signedIn(r)
+	if err == nil {
+		err = p.Rules.May(v, account.ListOwn, "")
+	}
 	if err != nil {
 		return err
 	}

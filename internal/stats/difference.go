@@ -49,7 +49,7 @@ func (e Estimate) quantile(p float64) float64 {
 const found = 0.9
 
 // Detectable is the least distance from 0 that is found in 9 of 10 cases by an estimate with
-// this error, among so many tests corrected by Holm in which all others find nothing: with
+// this error, among so many tests corrected by Hochberg in which all others find nothing: with
 // t = t(1 − 0.025 ÷ tests), (t · (1 − 1 ÷ 4 DF) + z(0.9) · √(1 + t² ÷ 2 DF)) × the error, by the
 // normal approximation of the noncentral t distribution.
 func (e Estimate) Detectable(tests int) float64 {
@@ -116,29 +116,24 @@ func Slope(values []float64) (e Estimate, ok bool) {
 	return Estimate{Value: slope, Error: math.Sqrt(squares / (n - 2) / spread), DF: n - 2}, true
 }
 
-// Holm gives the probabilities of several tests corrected so that the chance of calling
-// any difference that is none stays below the level of one test, however the tests depend
-// on each other (Holm, Scandinavian Journal of Statistics 1979). A test of twice the weight
-// may spend twice as much of that chance; nil weighs all alike. NaN is no test and stays.
-func Holm(p, weights []float64) []float64 {
-	if weights == nil {
-		weights = slices.Repeat([]float64{1}, len(p))
-	}
+// Hochberg gives the probabilities of several tests corrected so that the chance of calling any difference that is none
+// stays below the level of one test: with k tests of a probability at least as large, k times it, and never more than
+// what a larger one becomes (Hochberg, Biometrika 1988). It holds where tests do not depend on each other or depend
+// positively (Sarkar, Annals of Statistics 1998), as cells do that share the noise of their runs. NaN is no test and
+// stays.
+func Hochberg(p []float64) []float64 {
 	var order []int
-	left := 0.0
 	for i, x := range p {
 		if !math.IsNaN(x) {
 			order = append(order, i)
-			left += weights[i]
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i]/weights[i], p[j]/weights[j]) })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[j], p[i]) })
 	adjusted := slices.Clone(p)
-	highest := 0.0
-	for _, i := range order {
-		highest = max(highest, min(1, p[i]*max(left/weights[i], 1)))
-		adjusted[i] = highest
-		left -= weights[i]
+	least := 1.0
+	for larger, i := range order {
+		least = min(least, p[i]*float64(larger+1))
+		adjusted[i] = least
 	}
 	return adjusted
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"speedmatrix"
-	"speedmatrix/internal/capacity"
 	"speedmatrix/internal/catalog"
 	"speedmatrix/internal/unit"
 )
@@ -19,10 +18,8 @@ const (
 	sumBars             = 0.15  // beyond this the two cannot be of one cell
 	prefillTolerance    = 0.03  // prompt tok/s × TTFT and the prompt's length
 	riseTolerance       = 0.03  // a total may fall by this much with more requests
-	ceilingTolerance    = 0.02  // data sheets round
 	// robustLimit is the robust z-score beyond which a cell lies outside its neighbours (Iglewicz and Hoaglin, 1993).
 	robustLimit   = 3.5
-	mostDraft     = 16.0
 	leastPeers    = 4
 	madOfStandard = 0.6745
 )
@@ -32,9 +29,14 @@ func (j *judge) consistent() {
 	j.identities()
 	j.rises()
 	j.ceilings()
-	j.queues()
+	j.drafts()
 	j.fits()
+	j.budget()
+	j.queues()
+	j.loops()
+	j.tokens()
 	j.prompts()
+	j.cold()
 	j.neighbours()
 }
 
@@ -202,155 +204,5 @@ func (j *judge) rises() {
 		j.add(c)
 	default:
 		j.add(about(catalog.SelfConsistent, code, what).noted(true, "at every context, up to the last cell that ran"))
-	}
-}
-
-// ceilings holds decode against the least time of a step by memory bandwidth and compute. Experts of a mixture are counted as
-// one token reads them; with speculative decoding a step may give as many tokens as were drafted.
-func (j *judge) ceilings() {
-	const code, what = "ceiling", "Under the limits of the hardware"
-	most, worst, known := 0.0, "", false
-	var beyond []string
-	for i := range j.Run.Cells {
-		c := &j.Run.Cells[i]
-		per, ok := finite(c.PerRequestTokensPerSecond)
-		if c.Phase != speedmatrix.PhaseDecode || !c.Status.ShowsSpeed() || !ok {
-			continue
-		}
-		memory, compute, ok := capacity.StepBounds(j.Run, c)
-		if !ok {
-			continue
-		}
-		known = true
-		accepted := 1.0
-		if j.Entry.Speculative != "" {
-			accepted = mostDraft
-			if a, ok := finite(c.AcceptedTokensPerStep); ok && a >= 1 {
-				accepted = a
-			}
-		}
-		share := per / accepted * max(memory, compute)
-		if share > most {
-			most, worst = share, c.Key()
-		}
-		if share > 1+ceilingTolerance {
-			beyond = append(beyond, c.Key())
-		}
-	}
-	if !known {
-		j.add(unknown(catalog.SelfConsistent, code, what, "what a token costs, or what the hardware gives, is not known"))
-		return
-	}
-	detail := fmt.Sprintf("at most %s of memory bandwidth or compute, at %s, counting the active experts only", unit.Percent(most), worst)
-	if len(beyond) > 0 && j.Entry.Modified != "" {
-		j.add(about(catalog.SelfConsistent, code, what).noted(false, detail+"; the card is modified, so its data sheet does not hold"))
-		return
-	}
-	c := about(catalog.SelfConsistent, code, what).held(len(beyond) == 0, detail)
-	c.Cells = beyond
-	j.add(c)
-}
-
-// queues finds cells that say that requests waited although all of them ran.
-func (j *judge) queues() {
-	const code, what = "queued", "Requests queued where that can be"
-	n := 0
-	var doubtful []string
-	for i := range j.Run.Cells {
-		c := &j.Run.Cells[i]
-		if c.Status != speedmatrix.StatusRequestsQueued {
-			continue
-		}
-		n++
-		active, ok := finite(c.ActiveRequestsMean)
-		if waited, known := finite(c.QueuedShare); !ok || known && waited > 0 || active < 0.995*float64(c.Concurrency) {
-			continue
-		}
-		if slices.Contains(j.Corrected, c.Key()) {
-			continue
-		}
-		why := fmt.Sprintf("“Requests queued” says that some requests had to wait; %s sent and %s ran on average, so none can have waited",
-			map[bool]string{true: "one request was", false: unit.Count(c.Concurrency) + " requests were"}[c.Concurrency == 1], unit.Fixed(active, 1))
-		doubtful = append(doubtful, c.Key())
-		j.report.Doubts = append(j.report.Doubts, Doubt{Cell: c.Key(), Why: why})
-	}
-	switch {
-	case n == 0:
-		j.add(about(catalog.SelfConsistent, code, what).noted(true, "no cell says that requests waited"))
-	case len(doubtful) == 0:
-		j.add(about(catalog.SelfConsistent, code, what).noted(true, many(n, "cell", "cells")+", in each fewer ran than were sent"))
-	default:
-		c := about(catalog.SelfConsistent, code, "Requests queued in "+many(len(doubtful), "cell", "cells")).held(false, "cannot be true as written")
-		c.Cells = doubtful
-		j.add(c)
-	}
-}
-
-// fits holds cells against the model's length and the KV budget.
-func (j *judge) fits() {
-	const code, what = "fits", "Within the model's length and the KV cache"
-	length, okLength := j.Run.Model.Positive(speedmatrix.ModelMaxLength)
-	budget, okBudget := j.Run.Engine.Positive(speedmatrix.EngineKVTokens)
-	if !okLength && !okBudget {
-		j.add(unknown(catalog.SelfConsistent, code, what, "neither is known"))
-		return
-	}
-	distinct := j.Run.Method.Prompts == "distinct"
-	var beyond []string
-	for i := range j.Run.Cells {
-		c := &j.Run.Cells[i]
-		if !c.Status.ShowsSpeed() {
-			continue
-		}
-		need := float64(c.Context)
-		if c.ContextTokens != nil {
-			need = max(need, c.ContextTokens.Start)
-		}
-		tooMany := okBudget && distinct && c.Status == speedmatrix.StatusValid && c.Phase == speedmatrix.PhaseDecode && need*float64(c.Concurrency) > budget*1.01
-		if okLength && float64(c.Context) > length || tooMany {
-			beyond = append(beyond, c.Key())
-		}
-	}
-	c := about(catalog.SelfConsistent, code, what).held(len(beyond) == 0, "every cell with a number fits")
-	if len(beyond) > 0 {
-		c.Detail, c.Cells = many(len(beyond), "cell has", "cells have")+" a number and cannot have fitted", beyond
-	}
-	j.add(c)
-}
-
-// prompts says what prompts were sent, and whether what is called cold was.
-func (j *judge) prompts() {
-	const code, what = "prompts", "Distinct prompts"
-	switch j.Run.Method.Prompts {
-	case "distinct":
-		j.add(about(catalog.SelfConsistent, code, what).noted(true, "every stream has a text of its own that the server had not seen"))
-	case "":
-		j.add(unknown(catalog.SelfConsistent, code, what, "not recorded by the source"))
-	default:
-		j.add(unknown(catalog.SelfConsistent, code, what, "requests at once shared a prompt ("+j.Run.Method.Prompts+"); what the cache saved is not known"))
-	}
-	var warm []string
-	n := 0
-	for i := range j.Run.Cells {
-		c := &j.Run.Cells[i]
-		cached, ok := finite(c.CachedTokens)
-		if c.Phase != speedmatrix.PhasePrefill || !c.Status.ShowsSpeed() || !ok {
-			continue
-		}
-		n++
-		if cached > 0.05*float64(c.Context)+512 {
-			warm = append(warm, c.Key())
-		}
-	}
-	const cold = "Prefill was cold"
-	switch {
-	case n == 0:
-		j.add(unknown(catalog.SelfConsistent, "cold", cold, "the server did not say what it had cached"))
-	default:
-		c := about(catalog.SelfConsistent, "cold", cold).held(len(warm) == 0, "the server had nothing of the prompts cached, at "+many(n, "context", "contexts"))
-		if len(warm) > 0 {
-			c.Detail, c.Cells = "part of the prompt was cached at "+many(len(warm), "context", "contexts"), warm
-		}
-		j.add(c)
 	}
 }

@@ -13,7 +13,8 @@ import (
 func (j *judge) neighbours() {
 	const code, what = "neighbours", "Near others' runs of this set-up"
 	others := slices.DeleteFunc(slices.Clone(j.Neighbours), func(e *catalog.Entry) bool {
-		return e.Owner == j.Entry.Owner || e.Engine != j.Entry.Engine || e.Quantization != j.Entry.Quantization || e.Modified != j.Entry.Modified || e.Speculative != j.Entry.Speculative
+		return e.Owner == j.Entry.Owner || e.Engine != j.Entry.Engine || e.Method != j.Entry.Method || e.Quantization != j.Entry.Quantization ||
+			e.Modified != j.Entry.Modified || e.Speculative != j.Entry.Speculative
 	})
 	if len(others) < leastPeers {
 		j.add(unknown(catalog.SelfConsistent, code, what, many(len(others), "run", "runs")+" by others, too few to say"))
