@@ -200,16 +200,7 @@ func (s *Service) erase(ctx context.Context, r catalog.Record) error {
 	if err := s.lookAgain(ctx, &r.Entry); err != nil {
 		return err
 	}
-	for _, b := range blobs {
-		used, err := s.o.Store.BlobInUse(ctx, b.Hash)
-		if err == nil && !used {
-			err = s.o.Blobs.Remove(ctx, b.Hash)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.dropFiles(ctx, blobs)
 }
 
 // load tells the index what became of a run.

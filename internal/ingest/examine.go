@@ -49,15 +49,13 @@ func Examine(ctx context.Context, folder string) (Examination, error) {
 	if err != nil || len(keys) == 0 {
 		return Examination{}, err
 	}
-	sum, err := hashRows(ctx, dir, keys)
+	rows := &hashed{Dir: dir, ctx: ctx, sums: map[string]hash.Hash{}}
+	report, err := verify.Check(run, rows)
 	if err != nil {
 		return Examination{}, err
 	}
-	report, err := verify.Check(run, dir)
-	if err != nil {
-		return Examination{}, err
-	}
-	return Examination{EventsHash: sum, Report: report}, nil
+	sum, err := rows.sum(keys)
+	return Examination{EventsHash: sum, Report: report}, err
 }
 
 // cellKeys are the cells that have both files of rows.
@@ -79,47 +77,73 @@ func cellKeys(folder string) (keys []string, err error) {
 	return keys, nil
 }
 
-func hashRows(ctx context.Context, dir *runfile.Dir, keys []string) (string, error) {
-	sum := sha256.New()
-	for _, key := range keys {
-		fmt.Fprintf(sum, "cell %s\n", key)
-		requests, err := dir.Requests(key)
-		if err != nil {
-			return "", err
-		}
-		if err := json.NewEncoder(sum).Encode(requests); err != nil {
-			return "", err
-		}
-		if err := hashEvents(ctx, sum, dir.Events(key)); err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+// hashed are the rows of a run that are hashed as they are read: the requests of a cell, then its events.
+type hashed struct {
+	*runfile.Dir
+	ctx  context.Context
+	sums map[string]hash.Hash
 }
 
-func hashEvents(ctx context.Context, sum hash.Hash, events iter.Seq2[speedmatrix.EventRow, error]) error {
-	buffer := make([]byte, 0, 64)
-	n := 0
-	for e, err := range events {
+// Events gives the events of a cell; once the last was taken its rows have a sum.
+func (h *hashed) Events(key string) iter.Seq2[speedmatrix.EventRow, error] {
+	return func(yield func(speedmatrix.EventRow, error) bool) {
+		sum := sha256.New()
+		requests, err := h.Requests(key)
+		if err == nil {
+			err = json.NewEncoder(sum).Encode(requests)
+		}
 		if err != nil {
-			return err
+			yield(speedmatrix.EventRow{}, err)
+			return
 		}
-		if n++; n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		buffer, n := make([]byte, 0, 4096), 0
+		for e, err := range h.Dir.Events(key) {
+			if n++; err == nil && n%4096 == 0 {
+				err = h.ctx.Err()
+			}
+			if buffer = appendEvent(buffer, &e); len(buffer) > 4000 {
+				sum.Write(buffer)
+				buffer = buffer[:0]
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
 		}
-		tokens := int64(-1)
-		if e.Tokens != nil {
-			tokens = int64(*e.Tokens)
-		}
-		buffer = binary.AppendVarint(buffer[:0], int64(e.Request))
-		buffer = binary.AppendVarint(buffer, int64(e.Stream))
-		buffer = binary.AppendVarint(buffer, e.TimeNS)
-		buffer = binary.AppendVarint(buffer, int64(e.TextLength))
-		buffer = binary.AppendVarint(buffer, tokens)
-		buffer = append(append(buffer, e.Channel...), 0, map[bool]byte{true: 1}[e.Continued])
 		sum.Write(buffer)
+		h.sums[key] = sum
 	}
-	return nil
+}
+
+// appendEvent appends an event's values.
+func appendEvent(b []byte, e *speedmatrix.EventRow) []byte {
+	tokens := int64(-1)
+	if e.Tokens != nil {
+		tokens = int64(*e.Tokens)
+	}
+	for _, v := range [...]int64{int64(e.Request), int64(e.Stream), e.TimeNS, int64(e.TextLength), tokens} {
+		b = binary.AppendVarint(b, v)
+	}
+	b = append(append(b, e.Channel...), 0, 0)
+	if e.Continued {
+		b[len(b)-1] = 1
+	}
+	return b
+}
+
+// sum is that of all rows of the cells of these keys, in order; what was not read before is read now.
+func (h *hashed) sum(keys []string) (string, error) {
+	all := sha256.New()
+	for _, key := range keys {
+		if h.sums[key] == nil {
+			for _, err := range h.Events(key) {
+				if err != nil {
+					return "", err
+				}
+			}
+		}
+		fmt.Fprintf(all, "%s %x\n", key, h.sums[key].Sum(nil))
+	}
+	return hex.EncodeToString(all.Sum(nil)), nil
 }
 
 func hashOf(data []byte) string {

@@ -4,8 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -71,7 +74,7 @@ func hostileArchives(t *testing.T) []hostile {
 		{"document last", archived(t, regular("server.parquet", []byte("x")), regular("run.json", doc)), "no-document", "run.json"},
 		{"two documents", archived(t, regular("run.json", doc), regular("run.json", doc)), "file-twice", "run.json"},
 		{"bomb of zeros", archived(t, regular("run.json", doc), regular("cells/a.parquet", make([]byte, 64<<20))), "archive-bomb", "cells/a.parquet"},
-		{"bomb as a document", archived(t, regular("run.json", bytes.Repeat([]byte(" "), 15<<20))), "archive-bomb", "run.json"},
+		{"bomb as a document", archived(t, regular("run.json", bytes.Repeat([]byte(" "), 7<<20))), "archive-bomb", "run.json"},
 		{"document too large", archived(t, regular("run.json", noise[:17<<20])), "file-too-large", "run.json"},
 		{"archive too large", archived(t, regular("run.json", doc), regular("cells/a.parquet", noise)), "archive-too-large", ""},
 		{"too many files", archived(t, append([]file{regular("run.json", doc)}, manyFiles(5001)...)...), "too-many-files", ""},
@@ -173,30 +176,56 @@ func hostileValues(t *testing.T) (list []hostile) {
 		change        func(run map[string]any)
 		code, pointer string
 	}{
-		"a foreign schema":          {func(r map[string]any) { r["schema"] = "speedmatrix.run/99" }, "schema", ""},
-		"a text for a number":       {func(r map[string]any) { cellOf(r, 0)["concurrency"] = "one" }, "schema", ""},
-		"a number for a list":       {func(r map[string]any) { r["cells"] = 3 }, "schema", ""},
-		"no cell":                   {func(r map[string]any) { r["cells"] = []any{} }, "no-cells", "run.json#/cells"},
-		"thousands of cells":        {func(r map[string]any) { r["cells"] = repeated(cellOf(r, 0), 2500) }, "too-many-cells", "run.json#/cells"},
-		"a cell twice":              {func(r map[string]any) { r["cells"] = repeated(cellOf(r, 0), 2) }, "cell-twice", "run.json#/cells/1"},
-		"an unknown status":         {func(r map[string]any) { cellOf(r, 0)["status"] = "Great" }, "status", "run.json#/cells/0/status"},
-		"an unknown phase":          {func(r map[string]any) { cellOf(r, 0)["phase"] = "burst" }, "phase", "run.json#/cells/0/phase"},
-		"no requests":               {func(r map[string]any) { cellOf(r, 0)["concurrency"] = 0 }, "concurrency", "run.json#/cells/0/concurrency"},
-		"negative requests":         {func(r map[string]any) { cellOf(r, 0)["concurrency"] = -1 }, "number-negative", "run.json#/cells/0/concurrency"},
-		"too many requests":         {func(r map[string]any) { cellOf(r, 0)["concurrency"] = 1e9 }, "concurrency", "run.json#/cells/0/concurrency"},
-		"a negative speed":          {func(r map[string]any) { cellOf(r, 0)["total_tokens_per_second"] = -5.0 }, "number-negative", "run.json#/cells/0/total_tokens_per_second"},
-		"a negative time":           {func(r map[string]any) { cellOf(r, 0)["window_seconds"] = -0.5 }, "number-negative", "run.json#/cells/0/window_seconds"},
-		"a speed beyond reason":     {func(r map[string]any) { cellOf(r, 0)["total_tokens_per_second"] = 1e30 }, "number-out-of-range", "run.json#/cells/0/total_tokens_per_second"},
-		"a context beyond reason":   {func(r map[string]any) { cellOf(r, 0)["context"] = 1e12 }, "context", "run.json#/cells/0/context"},
-		"the year 9999":             {func(r map[string]any) { r["started_at"] = "9999-12-31T23:59:59Z" }, "time-out-of-range", "run.json#/started_at"},
-		"the year 1970":             {func(r map[string]any) { r["started_at"] = "1970-01-01T00:00:00Z" }, "time-out-of-range", "run.json#/started_at"},
-		"no time at all":            {func(r map[string]any) { r["started_at"] = "0001-01-01T00:00:00Z" }, "time-out-of-range", "run.json#/started_at"},
-		"ended before it began":     {func(r map[string]any) { r["finished_at"] = "2026-11-01T00:00:00Z" }, "time-order", "run.json#/finished_at"},
-		"a window in the future":    {func(r map[string]any) { cellOf(r, 0)["window_started_at"] = "2030-01-01T00:00:00Z" }, "time-out-of-range", "run.json#/cells/0/window_started_at"},
-		"an interval upside down":   {func(r map[string]any) { cellOf(r, 0)["interval_95"] = map[string]any{"low": 9.0, "high": 1.0} }, "interval", "run.json#/cells/0/interval_95"},
+		"a foreign schema":        {func(r map[string]any) { r["schema"] = "speedmatrix.run/99" }, "schema", ""},
+		"a text for a number":     {func(r map[string]any) { cellOf(r, 0)["concurrency"] = "one" }, "schema", ""},
+		"a number for a list":     {func(r map[string]any) { r["cells"] = 3 }, "schema", ""},
+		"no cell":                 {func(r map[string]any) { r["cells"] = []any{} }, "no-cells", "run.json#/cells"},
+		"thousands of cells":      {func(r map[string]any) { r["cells"] = smallCells(2500) }, "too-many-cells", "run.json#/cells"},
+		"a cell twice":            {func(r map[string]any) { r["cells"] = repeated(cellOf(r, 0), 2) }, "cell-twice", "run.json#/cells/1"},
+		"an unknown status":       {func(r map[string]any) { cellOf(r, 0)["status"] = "Great" }, "status", "run.json#/cells/0/status"},
+		"an unknown phase":        {func(r map[string]any) { cellOf(r, 0)["phase"] = "burst" }, "phase", "run.json#/cells/0/phase"},
+		"no requests":             {func(r map[string]any) { cellOf(r, 0)["concurrency"] = 0 }, "concurrency", "run.json#/cells/0/concurrency"},
+		"negative requests":       {func(r map[string]any) { cellOf(r, 0)["concurrency"] = -1 }, "number-negative", "run.json#/cells/0/concurrency"},
+		"too many requests":       {func(r map[string]any) { cellOf(r, 0)["concurrency"] = 1e9 }, "concurrency", "run.json#/cells/0/concurrency"},
+		"a negative speed":        {func(r map[string]any) { cellOf(r, 0)["total_tokens_per_second"] = -5.0 }, "number-negative", "run.json#/cells/0/total_tokens_per_second"},
+		"a negative time":         {func(r map[string]any) { cellOf(r, 0)["window_seconds"] = -0.5 }, "number-negative", "run.json#/cells/0/window_seconds"},
+		"a speed beyond reason":   {func(r map[string]any) { cellOf(r, 0)["total_tokens_per_second"] = 1e30 }, "number-out-of-range", "run.json#/cells/0/total_tokens_per_second"},
+		"a context beyond reason": {func(r map[string]any) { cellOf(r, 0)["context"] = 1e12 }, "context", "run.json#/cells/0/context"},
+		"the year 9999":           {func(r map[string]any) { r["started_at"] = "9999-12-31T23:59:59Z" }, "time-out-of-range", "run.json#/started_at"},
+		"the year 1970":           {func(r map[string]any) { r["started_at"] = "1970-01-01T00:00:00Z" }, "time-out-of-range", "run.json#/started_at"},
+		"no time at all":          {func(r map[string]any) { r["started_at"] = "0001-01-01T00:00:00Z" }, "time-out-of-range", "run.json#/started_at"},
+		"ended before it began":   {func(r map[string]any) { r["finished_at"] = "2026-11-01T00:00:00Z" }, "time-order", "run.json#/finished_at"},
+		"a window in the future":  {func(r map[string]any) { cellOf(r, 0)["window_started_at"] = "2030-01-01T00:00:00Z" }, "time-out-of-range", "run.json#/cells/0/window_started_at"},
+		"an interval upside down": {func(r map[string]any) { cellOf(r, 0)["interval_95"] = map[string]any{"low": 9.0, "high": 1.0} }, "interval", "run.json#/cells/0/interval_95"},
+		"a plan without end": {func(r map[string]any) {
+			r["plan"].(map[string]any)["contexts"], r["plan"].(map[string]any)["concurrency"] = numbers(1500), numbers(1500)
+		}, "too-many-cells", "run.json#/plan"},
+		"a label of another":        {func(r map[string]any) { cellOf(r, 0)["context_label"] = "128K" }, "label", "run.json#/cells/0/context_label"},
+		"a label that is no length": {func(r map[string]any) { cellOf(r, 0)["context_label"] = "<b>16K</b>" }, "label", "run.json#/cells/0/context_label"},
+		"a number of what never ran": {func(r map[string]any) {
+			cellOf(r, 0)["status"], cellOf(r, 0)["reason"] = "Skipped", "no time"
+			clearNumbers(cellOf(r, 0), "output_tokens")
+		}, "status-number", "run.json#/cells/0/output_tokens"},
+		"a repeat of repeats":    {func(r map[string]any) { r["repeats"] = []any{repeatOf(2), repeatOf(2)} }, "repeat", "run.json#/repeats/1/index"},
+		"a first repeat":         {func(r map[string]any) { r["repeats"] = []any{repeatOf(1)} }, "repeat", "run.json#/repeats/0/index"},
+		"a repeat with a status": {func(r map[string]any) { r["repeats"] = []any{repeatOf(2, with(cellOf(r, 0), "status", "Great"))} }, "status", "run.json#/repeats/0/cells/0/status"},
+		"repeats without end":    {func(r map[string]any) { r["repeats"] = manyRepeats() }, "too-many-cells", ""},
+		"a drift of nothing": {func(r map[string]any) {
+			r["drift"] = map[string]any{"cell": with(cellOf(r, 0), "phase", "x"), "change": 0.0, "significant": false}
+		}, "phase", "run.json#/drift/cell/phase"},
+		"a million values":         {func(r map[string]any) { r["plan"].(map[string]any)["prefill"] = numbers(1_000_000) }, "too-many-values", ""},
+		"twenty thousand nothings": {func(r map[string]any) { r["warnings"] = repeated(map[string]any{}, 20_000) }, "schema", ""},
+		"texts without end": {func(r map[string]any) {
+			r["warnings"] = repeated(map[string]any{"code": "x", "message": strings.Repeat("a", 200_000)}, 6)
+		}, "too-much-text", ""},
+		"a tool that turns round":   {func(r map[string]any) { r["tool"].(map[string]any)["name"] = "bench\u202e" }, "name-unreadable", "run.json#/tool/name"},
+		"no client":                 {func(r map[string]any) { delete(r, "client") }, "schema", ""},
+		"an unknown kind of TTFT":   {func(r map[string]any) { cellOf(r, 0)["ttft_kind"] = "tepid" }, "schema", "run.json#/cells/0/ttft_kind"},
+		"a share above one":         {func(r map[string]any) { cellOf(r, 0)["queued_share"] = 3.0 }, "schema", "run.json#/cells/0/queued_share"},
+		"minus nothing":             {func(r map[string]any) { cellOf(r, 0)["window_seconds"] = math.Copysign(0, -1) }, "number-negative", "run.json#/cells/0/window_seconds"},
 		"an unknown origin":         {func(r map[string]any) { r["origin"] = "dreamt" }, "origin", "run.json#/origin"},
 		"a label without end":       {func(r map[string]any) { cellOf(r, 0)["context_label"] = strings.Repeat("K", 17) }, "label", "run.json#/cells/0/context_label"},
-		"a label that turns round":  {func(r map[string]any) { cellOf(r, 0)["context_label"] = "\u202eK" }, "name-unreadable", "run.json#/cells/0/context_label"},
+		"a label that turns round":  {func(r map[string]any) { cellOf(r, 0)["context_label"] = "\u202eK" }, "label", "run.json#/cells/0/context_label"},
 		"a thousand measurements":   {func(r map[string]any) { r["repeats"] = repeated(map[string]any{"index": 2, "cells": []any{}}, 1000) }, "too-many-repeats", "run.json#/repeats"},
 		"a date that is none":       {func(r map[string]any) { r["started_at"] = "yesterday" }, "schema", ""},
 		"a status of another spelt": {func(r map[string]any) { cellOf(r, 0)["status"] = "valid" }, "status", "run.json#/cells/0/status"},
@@ -208,6 +237,52 @@ func hostileValues(t *testing.T) (list []hostile) {
 		list = append(list, hostile{what, changed(t, c.change), c.code, c.pointer})
 	}
 	return list
+}
+
+// numbers are the first n.
+func numbers(n int) []any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = i + 1
+	}
+	return list
+}
+
+func repeatOf(index int, cells ...any) map[string]any {
+	return map[string]any{"index": index, "cells": append([]any{}, cells...)}
+}
+
+// with is a cell with one field changed.
+func with(cell map[string]any, field string, value any) map[string]any {
+	cell = maps.Clone(cell)
+	cell[field] = value
+	return cell
+}
+
+// manyRepeats are 21 repeats of a thousand cells, each as small as a cell can be.
+func manyRepeats() []any {
+	var list []any
+	for i := range 21 {
+		list = append(list, repeatOf(i+2, smallCells(1000)...))
+	}
+	return list
+}
+
+// smallCells are cells with as little as a cell can have.
+func smallCells(n int) (list []any) {
+	for i := range n {
+		list = append(list, map[string]any{"phase": "decode", "context_label": "0", "context": 0, "concurrency": i + 1, "status": "Valid"})
+	}
+	return list
+}
+
+// clearNumbers takes the speeds out of a cell, and all that the schema lets be null but one field.
+func clearNumbers(cell map[string]any, but string) {
+	for _, name := range []string{"total_tokens_per_second", "per_request_tokens_per_second", "prompt_tokens_per_second", "output_tokens"} {
+		if name != but {
+			cell[name] = nil
+		}
+	}
 }
 
 func repeated(value any, n int) []any {
@@ -249,13 +324,45 @@ func hostileRows(t *testing.T) (list []hostile) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server, err := os.ReadFile(small + "/server.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := document(t, func(map[string]any) {})
+	list = append(list,
+		hostile{"rows of no cell", archived(t, regular("run.json", doc), regular("cells/decode-9k-x9.parquet", rows)), "foreign-rows", "cells/decode-9k-x9.parquet"},
+		hostile{"half of a cell's rows", archived(t, regular("run.json", doc), regular("cells/decode-0-x1.parquet", rows)), "half-rows", "cells/decode-0-x1.parquet"},
+		hostile{"scrapes that are text", archived(t, regular("run.json", doc), regular("server.parquet", []byte("none"))), "rows-unreadable", "cells"},
+		hostile{"scrapes as samples", archived(t, regular("run.json", doc), regular("machine.parquet", server)), "rows-unreadable", "cells"},
+		hostile{"a script as rows", archived(t, regular("run.json", doc), regular("machine.parquet", []byte("<svg onload=alert(1)>"))), "rows-unreadable", "cells"},
+	)
 	for what, data := range map[string][]byte{
+		"a table of two billion columns": parquetOf(append([]byte{0x19, 0xFC}, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0)), "a table within a table without end": parquetOf(bytes.Repeat([]byte{0x1C}, 5000)),
+		"a table of nothing": parquetOf([]byte{0}), "another method of compression": reCompressed(t, rows),
 		"rows that are text": []byte("no rows"), "no rows at all": nil, "half of the rows": rows[:len(rows)/2],
 		"rows of another table": requests, "only the end of the rows": rows[len(rows)-200:], "a footer without end": append(bytes.Clone(rows[:len(rows)-8]), 0xff, 0xff, 0xff, 0x7f, 'P', 'A', 'R', '1'),
 	} {
 		list = append(list, hostile{what, packed(t, map[string][]byte{"cells/decode-0-x1.parquet": data}), "rows-unreadable", "cells"})
 	}
 	return list
+}
+
+// parquetOf is a file with that footer and nothing else.
+func parquetOf(footer []byte) []byte {
+	out := append([]byte("PAR1"), footer...)
+	return append(binary.LittleEndian.AppendUint32(out, uint32(len(footer))), "PAR1"...)
+}
+
+// reCompressed is a file that says of its first column that it is compressed by LZ4: 6 becomes 7 behind the column's path.
+func reCompressed(t *testing.T, rows []byte) []byte {
+	out := bytes.Clone(rows)
+	at := bytes.LastIndex(out, []byte("request"))
+	i := bytes.IndexByte(out[at:], 0x15)
+	if at < 0 || i < 0 || out[at+i+1] != 12 {
+		t.Fatal("the codec does not stand where it did")
+	}
+	out[at+i+1] = 14
+	return out
 }
 
 // stuck gives some bytes and then fails as a connection does whose time is over.

@@ -99,10 +99,13 @@ func (s *Service) revise(ctx context.Context, by account.Visitor, was catalog.Re
 	if err != nil {
 		return was.Entry, err
 	}
-	if err := s.o.Blobs.Put(ctx, next.Entry.DocumentHash, int64(document.Len()), bytes.NewReader(document.Bytes())); err != nil {
-		return was.Entry, err
+	s.files.RLock()
+	err = s.o.Blobs.Put(ctx, next.Entry.DocumentHash, int64(document.Len()), bytes.NewReader(document.Bytes()))
+	var kept catalog.Entry
+	if err == nil {
+		kept, err = s.o.Store.Put(ctx, next, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "edited", Why: change.why})
 	}
-	kept, err := s.o.Store.Put(ctx, next, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "edited", Why: change.why})
+	s.files.RUnlock()
 	if err != nil {
 		return was.Entry, err
 	}

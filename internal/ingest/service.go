@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"speedmatrix"
@@ -61,6 +62,8 @@ type Service struct {
 	seats, doors chan struct{}
 	// busy are the uploads that are written to now.
 	busy *locks
+	// files is held for reading from when a file is kept until a run names it, so that none is dropped between.
+	files sync.RWMutex
 }
 
 // New makes a service; its folder is made where it is missing.
@@ -315,10 +318,7 @@ func (s *Service) receive(ctx context.Context, by account.Visitor, body io.Reade
 			return nil, err
 		}
 	}
-	if err := s.keepFiles(ctx, c); err != nil {
-		return nil, err
-	}
-	kept, err := s.o.Store.Put(ctx, c.record, catalog.Change{At: s.o.Now(), By: by.Account.ID, What: "received"})
+	kept, err := s.keep(ctx, c, by.Account.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -359,6 +359,21 @@ func (s *Service) newClaim() (secret, owner string, err error) {
 	return secret, catalog.ClaimPrefix + hex.EncodeToString(sum[:]), nil
 }
 
+// keep puts a run and its files where they stay: all of it, or nothing.
+func (s *Service) keep(ctx context.Context, c *candidate, by string) (catalog.Entry, error) {
+	s.files.RLock()
+	err := s.keepFiles(ctx, c)
+	var kept catalog.Entry
+	if err == nil {
+		kept, err = s.o.Store.Put(ctx, c.record, catalog.Change{At: s.o.Now(), By: by, What: "received"})
+	}
+	s.files.RUnlock()
+	if err != nil {
+		err = errors.Join(err, s.dropFiles(context.WithoutCancel(ctx), c.record.Blobs))
+	}
+	return kept, err
+}
+
 // keepFiles puts the files of a run where they stay, before the run that names them.
 func (s *Service) keepFiles(ctx context.Context, c *candidate) error {
 	for _, b := range c.record.Blobs {
@@ -369,6 +384,22 @@ func (s *Service) keepFiles(ctx context.Context, c *candidate) error {
 		err = s.o.Blobs.Put(ctx, b.Hash, b.Size, file)
 		if err = errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("keep %s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+// dropFiles removes the files that no run names.
+func (s *Service) dropFiles(ctx context.Context, blobs []catalog.Blob) error {
+	s.files.Lock()
+	defer s.files.Unlock()
+	for _, b := range blobs {
+		used, err := s.o.Store.BlobInUse(ctx, b.Hash)
+		if err == nil && !used {
+			err = s.o.Blobs.Remove(ctx, b.Hash)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +54,7 @@ func uploader(by account.Visitor) string {
 }
 
 // Begin begins an upload in pieces, or finds the one of the same archive that broke off.
-func (s *Service) Begin(ctx context.Context, by account.Visitor, size int64, sha256 string) (catalog.Upload, error) {
+func (s *Service) Begin(ctx context.Context, by account.Visitor, size int64, hash string) (catalog.Upload, error) {
 	if err := s.o.Rules.May(by, account.Upload, ""); err != nil {
 		return catalog.Upload{}, err
 	}
@@ -61,7 +63,7 @@ func (s *Service) Begin(ctx context.Context, by account.Visitor, size int64, sha
 	}
 	now := s.o.Now()
 	if by.SignedIn() {
-		u, err := s.o.Store.UploadByHash(ctx, uploader(by), sha256)
+		u, err := s.o.Store.UploadByHash(ctx, uploader(by), hash)
 		if err == nil && u.Size == size && now.Before(u.ExpiresAt) {
 			return s.grown(u), nil
 		}
@@ -73,7 +75,7 @@ func (s *Service) Begin(ctx context.Context, by account.Visitor, size int64, sha
 	if err != nil {
 		return catalog.Upload{}, err
 	}
-	u := catalog.Upload{ID: id, Owner: uploader(by), Hash: sha256, Size: size, CreatedAt: now, ExpiresAt: now.Add(s.o.KeepUploads)}
+	u := catalog.Upload{ID: id, Owner: uploader(by), Hash: hash, Size: size, CreatedAt: now, ExpiresAt: now.Add(s.o.KeepUploads)}
 	return u, s.o.Store.PutUpload(ctx, u)
 }
 
@@ -184,11 +186,16 @@ func (s *Service) finish(ctx context.Context, by account.Visitor, u catalog.Uplo
 }
 
 func (s *Service) hashMatches(u catalog.Upload) error {
-	data, err := os.ReadFile(s.pieces(u.ID))
+	file, err := os.Open(s.pieces(u.ID))
 	if err != nil {
 		return err
 	}
-	if got := hashOf(data); got != u.Hash {
+	sum := sha256.New()
+	_, err = io.Copy(sum, file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != u.Hash {
 		return bad("wrong-hash", "The upload is not what was promised", "Its bytes have the SHA-256 "+got+". Send it again.", "")
 	}
 	return nil

@@ -163,9 +163,11 @@ func (w *world) nothing() {
 // tidy asserts that no folder of an upload stayed.
 func (w *world) tidy() {
 	w.t.Helper()
-	left, err := filepath.Glob(filepath.Join(w.folder, "run-*"))
-	if err != nil || len(left) > 0 {
-		w.t.Errorf("left on the disk: %v %v", left, err)
+	for _, pattern := range []string{"run-*", "in-*", "pieces/*"} {
+		left, err := filepath.Glob(filepath.Join(w.folder, pattern))
+		if err != nil || len(left) > 0 {
+			w.t.Errorf("left on the disk: %v %v", left, err)
+		}
 	}
 }
 
