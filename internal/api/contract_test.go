@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -42,7 +43,10 @@ func newWorld(t *testing.T, limits Limits) *world {
 		t.Fatal(err)
 	}
 	w.api = New(w.mux, Options{Base: "http://127.0.0.1:8090", Name: "speedmatrix", Version: "1", Store: store, Index: index,
-		Accounts: &account.Service{}, Limits: limits, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)})
+		Accounts: &account.Service{}, Limits: limits, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler),
+		Page: func(out http.ResponseWriter, _ *http.Request, title string, content template.HTML) {
+			_, _ = out.Write([]byte(title + string(content)))
+		}})
 	return w
 }
 

@@ -8,6 +8,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
@@ -73,6 +74,8 @@ type Options struct {
 	Limits   Limits
 	Now      func() time.Time
 	Log      *slog.Logger
+	// Page writes the contract's page for people in the frame of the site.
+	Page func(w http.ResponseWriter, r *http.Request, title string, content template.HTML)
 }
 
 // Server is the API.

@@ -159,6 +159,7 @@ func (r *results) handler() http.Handler {
 		web.Register(mux)
 	}
 	s := site.New(pages)
+	machines.Page = s.Page
 	web.Fail = s.Fail
 	s.Routes(mux)
 	api.Configure()
