@@ -29,7 +29,7 @@ func bases(ctx context.Context) (list []base, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("predict %s: %w", p.Name, err)
 		}
-		run.Origin = speedmatrix.OriginMeasured
+		run.Origin, run.Method.Name = speedmatrix.OriginMeasured, speedmatrix.MethodStandard
 		for i := range run.Cells {
 			// What pages do not show makes the filling slow and the answers no slower.
 			c := &run.Cells[i]
@@ -61,7 +61,7 @@ func fill(ctx context.Context, address string, runs int, seed uint64) error {
 	entropy := rand.NewChaCha8([32]byte{byte(seed)})
 	began, bytesIn := time.Now(), 0
 	for i := range runs {
-		at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * 150 * 24 * time.Hour / time.Duration(runs))
+		at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(float64(i) / float64(runs) * float64(150*24*time.Hour)))
 		r, err := record(list[rng.IntN(len(list))], rng, at)
 		if err != nil {
 			return err
