@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"speedmatrix/internal/account"
 	"speedmatrix/internal/catalog"
@@ -75,6 +77,24 @@ type Wish struct {
 	Why        string
 }
 
+// longestWhy is the longest sentence of a history, in bytes.
+const longestWhy = 500
+
+// sentence is what someone says of a change, in one line of letters that can be seen.
+func sentence(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > longestWhy {
+		text = strings.ToValidUTF8(text[:longestWhy], "") + "…"
+	}
+	return text
+}
+
 // SetVisibility publishes, unlists, withdraws or restores a run.
 func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id string, w Wish) (catalog.Entry, error) {
 	to := w.Visibility
@@ -95,7 +115,7 @@ func (s *Service) SetVisibility(ctx context.Context, by account.Visitor, id stri
 	if !ok {
 		return r.Entry, refuse(http.StatusConflict, "no-way", "A run that is "+string(r.Entry.Visibility)+" cannot become "+printable(string(to)), "A draft is published or unlisted; what is published is unlisted or withdrawn.")
 	}
-	why := strings.TrimSpace(printable(w.Why))
+	why := sentence(w.Why)
 	if to == catalog.Withdrawn && why == "" {
 		return r.Entry, bad("no-reason", "A run is not withdrawn without a reason", "Its address stays and says why: give a sentence.", "")
 	}
