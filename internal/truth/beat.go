@@ -28,8 +28,6 @@ type Beat struct {
 	// Spread sends the tokens of the streams evenly through the gap. Without it
 	// they go all together, as those of an engine's step do.
 	Spread bool
-	// Wait is how long a request waits before it takes the next beat, as for a prefill.
-	Wait time.Duration
 	// Clock stamps the account; nil is a new one.
 	Clock *stamp.Clock
 }
@@ -66,7 +64,7 @@ type BeatServer struct {
 	conns    map[net.Conn]struct{}
 	requests []*BeatRequest
 	queue    beatQueue
-	tokens   map[wire.API][][]byte // the bytes of each token's event
+	tokens   [][]byte // the bytes of each token's event
 	joined   int
 }
 
@@ -81,7 +79,7 @@ func StartBeat(b Beat) (*BeatServer, error) {
 	}
 	b.Gap = max(b.Gap, time.Microsecond)
 	s := &BeatServer{beat: b, listener: l, began: b.Clock.Now(), closing: make(chan struct{}), wake: make(chan struct{}, 1),
-		tokens: map[wire.API][][]byte{}, conns: map[net.Conn]struct{}{}}
+		conns: map[net.Conn]struct{}{}}
 	s.running.Go(s.accept)
 	s.running.Go(s.pace)
 	return s, nil
@@ -166,13 +164,6 @@ func (s *BeatServer) serve(c net.Conn) {
 			s.tell(conn)
 			return
 		}
-		if r.Method == http.MethodGet {
-			// Clients look at what is served before they send anything.
-			if _, err := io.WriteString(conn, beatModels); err != nil {
-				return
-			}
-			continue
-		}
 		if s.answer(conn, r) != nil {
 			return
 		}
@@ -189,10 +180,6 @@ func (s *BeatServer) tell(conn net.Conn) {
 // beatHead is what every answer begins with.
 const beatHead = "HTTP/1.1 200 OK\r\nContent-Type: " + wire.EventStream + "\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-// beatModels is the answer to every question: the model that is served.
-const beatModels = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 95\r\n\r\n" +
-	`{"object":"list","data":[{"id":"truth","object":"model","owned_by":"us","max_model_len":9000}]}`
-
 // answer puts a request on the beat and returns when its answer has ended.
 func (s *BeatServer) answer(conn *stamp.Conn, r *http.Request) error {
 	body, err := io.ReadAll(r.Body)
@@ -200,11 +187,7 @@ func (s *BeatServer) answer(conn *stamp.Conn, r *http.Request) error {
 		return err
 	}
 	arrived, kernel := conn.LastRead()
-	api := wire.Chat
-	if r.URL.Path == wire.Completions.Path() {
-		api = wire.Completions
-	}
-	call, problem := wire.Decode(api, body)
+	call, problem := wire.Decode(wire.Chat, body)
 	if problem != nil || call.MaxTokens < 1 {
 		_, err := io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 		return err
@@ -218,7 +201,7 @@ func (s *BeatServer) answer(conn *stamp.Conn, r *http.Request) error {
 	if _, err := io.WriteString(conn, beatHead); err != nil {
 		return err
 	}
-	t := &beatStream{conn: conn, total: call.MaxTokens, ended: make(chan error, 1), api: api, tail: beatTail(api, call.MaxTokens),
+	t := &beatStream{conn: conn, total: call.MaxTokens, ended: make(chan error, 1), tail: beatTail(call.MaxTokens),
 		request: &BeatRequest{Seed: seed, ArrivedNS: arrived, Kernel: kernel, Sent: make([]Sent, 0, call.MaxTokens)}}
 	s.join(t)
 	select {
@@ -233,8 +216,8 @@ func (s *BeatServer) answer(conn *stamp.Conn, r *http.Request) error {
 func (s *BeatServer) join(t *beatStream) {
 	s.mu.Lock()
 	s.requests = append(s.requests, t.request)
-	for i := len(s.tokens[t.api]); i < t.total; i++ {
-		s.tokens[t.api] = append(s.tokens[t.api], beatToken(t.api, i))
+	for i := len(s.tokens); i < t.total; i++ {
+		s.tokens = append(s.tokens, beatToken(i))
 	}
 	t.due = s.first(s.joined)
 	s.joined++
@@ -257,7 +240,7 @@ func (s *BeatServer) first(number int) int64 {
 		turns := float64(number) * golden
 		phase = int64((turns - float64(int64(turns))) * float64(gap))
 	}
-	elapsed := s.beat.Clock.Now() + int64(s.beat.Wait) - s.began - phase
+	elapsed := s.beat.Clock.Now() - s.began - phase
 	return s.began + phase + (elapsed/gap+1)*gap
 }
 
@@ -267,22 +250,22 @@ func beatUsage(tokens int) *wire.Usage {
 }
 
 // beatEvent is the bytes of one event.
-func beatEvent(api wire.API, c *wire.Chunk) []byte {
-	e := wire.NewEncoder(wire.Stream{API: api, ID: "chatcmpl-0b9f3c1d2e4f5a6b7c8d9e0f1a2b3c4d", Model: "truth", Created: 1_700_000_000})
+func beatEvent(c *wire.Chunk) []byte {
+	e := wire.NewEncoder(wire.Stream{API: wire.Chat, ID: "chatcmpl-0b9f3c1d2e4f5a6b7c8d9e0f1a2b3c4d", Model: "truth", Created: 1_700_000_000})
 	return httpChunk(wire.AppendEvent(nil, e.Append(nil, c)))
 }
 
 func httpChunk(data []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(data), data) }
 
 // beatToken is the event of a token, from 0.
-func beatToken(api wire.API, token int) []byte {
-	return beatEvent(api, &wire.Chunk{Text: Word(0, token), Usage: beatUsage(token + 1)})
+func beatToken(token int) []byte {
+	return beatEvent(&wire.Chunk{Text: Word(0, token), Usage: beatUsage(token + 1)})
 }
 
 // beatTail is what follows the last token.
-func beatTail(api wire.API, tokens int) []byte {
-	tail := beatEvent(api, &wire.Chunk{Bare: true, Finish: wire.FinishLength})
-	tail = append(tail, beatEvent(api, &wire.Chunk{NoChoices: true, Usage: beatUsage(tokens)})...)
+func beatTail(tokens int) []byte {
+	tail := beatEvent(&wire.Chunk{Bare: true, Finish: wire.FinishLength})
+	tail = append(tail, beatEvent(&wire.Chunk{NoChoices: true, Usage: beatUsage(tokens)})...)
 	tail = append(tail, httpChunk(wire.AppendEvent(nil, []byte(wire.Done)))...)
 	return append(tail, "0\r\n\r\n"...)
 }
