@@ -13,6 +13,7 @@ const roundTokens = 4096
 type beatStream struct {
 	conn    *stamp.Conn
 	request *BeatRequest
+	events  *beatEvents
 	total   int
 	tail    []byte
 	due     int64      // of the next token
@@ -62,7 +63,7 @@ func (s *BeatServer) round() time.Duration {
 // send sends a stream's next token and says whether another one follows.
 func (s *BeatServer) send(t *beatStream) bool {
 	token := len(t.request.Sent)
-	data := s.tokens[token]
+	data := t.events.tokens[token]
 	last := token == t.total-1
 	if last {
 		data = append(data[:len(data):len(data)], t.tail...)
