@@ -50,6 +50,7 @@ var places = []place{
 	{"trust", "root capacity catalog stats unit verify", "the ladder follows from a document, its rows and the entries of other runs"},
 	{"store", "root account catalog store/db unit", "a database of runs knows nothing of pages"},
 	{"store/db", "", "the queries as sqlc writes them"},
+	{"account/accounttest", "account", "accounts in memory, for tests"},
 	{"account", "unit", "who may do what knows no runs"},
 	{"catalog/catalogtest", "root catalog", "a store in memory and invented runs, for tests"},
 	{"catalog", "root stats unit", "entries of runs and the questions asked of them, in memory"},
@@ -98,10 +99,10 @@ var places = []place{
 const leaf = "a leaf imports nothing of ours"
 
 // onlyInTests are packages that the program itself never imports.
-var onlyInTests = []string{"catalog/catalogtest", "golden", "need"}
+var onlyInTests = []string{"account/accounttest", "catalog/catalogtest", "golden", "need"}
 
 // helpersOfTests may be imported by any test, whatever row it stands in.
-var helpersOfTests = []string{"catalog/catalogtest", "golden", "memnet", "need", "simserver", "truth"}
+var helpersOfTests = []string{"account/accounttest", "catalog/catalogtest", "golden", "memnet", "need", "simserver", "truth"}
 
 // module is a module of others and the one package of ours that may import
 // it, so that it can be exchanged in one place.

@@ -92,6 +92,8 @@ type Habits struct {
 	CoalescedShare float64 `json:"coalesced_share"`
 	// KeepsConnections says whether a connection could be used again after a stream.
 	KeepsConnections bool `json:"keeps_connections"`
+	// LeastOutputTokens is the least limit of output tokens that the server takes, 0 for 1: what times a prompt asks for it.
+	LeastOutputTokens int `json:"least_output_tokens,omitempty"`
 	// TemplateTokens is what the chat template adds to a prompt.
 	TemplateTokens int `json:"template_tokens"`
 	// CharsPerToken of the prompt text, from the warm-up.

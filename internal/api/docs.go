@@ -20,7 +20,6 @@ type documented struct {
 	ID, Method, Path, Summary string
 	Token                     bool
 	Parameters                []documentedParameter
-	Answers                   []string
 }
 
 type documentedParameter struct{ Name, In, Type, Doc string }
@@ -36,10 +35,6 @@ func documentedOperations(c *huma.OpenAPI) (all []documented) {
 			for _, p := range op.Parameters {
 				d.Parameters = append(d.Parameters, documentedParameter{p.Name, p.In, typeOf(p.Schema), cmpDoc(p)})
 			}
-			for code := range op.Responses {
-				d.Answers = append(d.Answers, code)
-			}
-			slices.Sort(d.Answers)
 			all = append(all, d)
 		}
 	}
@@ -64,11 +59,14 @@ func cmpDoc(p *huma.Param) string {
 }
 
 // docs is the contract for people, without a script or anything from elsewhere.
-func (s *Server) docs(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	// The visitor is gone when this fails.
-	_ = docsPage.Execute(w, struct {
-		Name, Base, Prefix, Description string
-		Operations                      []documented
-	}{s.o.Name, s.o.Base, Prefix, description, documentedOperations(s.api.OpenAPI())})
+func (s *Server) docs(w http.ResponseWriter, r *http.Request) {
+	var content strings.Builder
+	err := docsPage.Execute(&content, struct {
+		Base, Prefix, Description string
+		Operations                []documented
+	}{s.o.Base, Prefix, description, documentedOperations(s.api.OpenAPI())})
+	if err != nil {
+		s.o.Log.ErrorContext(r.Context(), "the contract's page cannot be made", "error", err)
+	}
+	s.o.Page(w, r, "API", template.HTML(content.String()))
 }

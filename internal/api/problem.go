@@ -3,10 +3,8 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -57,12 +55,6 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func refuse(status int, code, detail string) error {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}
-}
-
-// wait is a refusal that names the time after which to come again.
-func wait(status int, code, detail string, after time.Duration) error {
-	seconds := max(1, int((after+time.Second-1)/time.Second))
-	return huma.ErrorWithHeaders(refuse(status, code, detail), http.Header{"Retry-After": {fmt.Sprint(seconds)}})
 }
 
 // worded turns an error of the parts behind into an answer. What is not known here is told to the operator, not to the

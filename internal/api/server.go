@@ -8,6 +8,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
@@ -73,6 +74,8 @@ type Options struct {
 	Limits   Limits
 	Now      func() time.Time
 	Log      *slog.Logger
+	// Page writes the contract's page for people in the frame of the site.
+	Page func(w http.ResponseWriter, r *http.Request, title string, content template.HTML)
 }
 
 // Server is the API.
@@ -135,7 +138,7 @@ func etag(parts ...any) string { return fmt.Sprintf("%q", strings.Trim(fmt.Sprin
 
 // unchanged says whether the visitor has what would be sent.
 func unchanged(ifNoneMatch, tag string) bool {
-	for _, m := range strings.Split(ifNoneMatch, ",") {
+	for m := range strings.SplitSeq(ifNoneMatch, ",") {
 		if m = strings.TrimPrefix(strings.TrimSpace(m), "W/"); m == tag || m == "*" {
 			return true
 		}

@@ -123,6 +123,9 @@ func (d *Driver) Alive(ctx context.Context) error {
 	return err
 }
 
+// fewest is the limit of output tokens of a request whose first token alone counts.
+func (d *Driver) fewest() int { return max(d.o.Habits.LeastOutputTokens, 1) }
+
 // body makes the request body of one prompt.
 func (d *Driver) body(h Head, tail, maxTokens int) []byte {
 	p := d.o.Params
@@ -204,7 +207,7 @@ func (d *Driver) send(ctx context.Context, spec PrefillSpec) *load.Log {
 	limited, cancel := context.WithTimeout(ctx, spec.Rules.FillLimit)
 	defer cancel()
 	log := d.o.Client.Do(limited, load.Request{ID: spec.Request, Head: int32(spec.Head.Stream), Tail: int32(spec.Tail),
-		Purpose: PurposeFill, Body: d.body(spec.Head, spec.Tail, 1), PlannedNS: d.Now()})
+		Purpose: PurposeFill, Body: d.body(spec.Head, spec.Tail, d.fewest()), PlannedNS: d.Now()})
 	untold(log)
 	if log.Class == speedmatrix.RequestCut && log.FirstNS == 0 && limited.Err() != nil && ctx.Err() == nil {
 		log.Class, log.Failure, log.Error = speedmatrix.RequestFailed, load.FailureTimeout, "no token within "+unit.Duration(spec.Rules.FillLimit)

@@ -143,7 +143,7 @@ func (w *warming) complete(ctx context.Context) {
 	streams, err := w.d.o.Client.Open(ctx, 1, func(_ int, restart bool) load.Request {
 		tokens := warmUpTokens
 		if restart {
-			tokens = 1
+			tokens = w.d.fewest()
 		}
 		return w.request(0, 0, tokens)
 	})

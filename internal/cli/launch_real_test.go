@@ -19,19 +19,23 @@ import (
 // simCommand starts the simulated server in a process of its own on a free port.
 func simCommand(t *testing.T) (command, address string) {
 	t.Helper()
+	port := freePort(t)
+	return asProgram + "=1 " + launch.Quote([]string{os.Args[0], "sim", "--port", port}), "127.0.0.1:" + port
+}
+
+// freePort is a port on loopback at which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(address)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return asProgram + "=1 " + launch.Quote([]string{os.Args[0], "sim", "--port", port}), address
+	return port
 }
 
 // listens says whether anything listens at an address.

@@ -228,6 +228,11 @@ func (p *progress) tell(e bench.Event) {
 
 // doneLine is the line of a finished cell.
 func (p *progress) doneLine(e bench.Event) string {
+	return fmt.Sprintf("%s   (%d of %d, %s left)", doneText(e), e.Done, e.Total, unit.Duration(p.left))
+}
+
+// doneText is what there is to say of a finished cell, and when it was.
+func doneText(e bench.Event) string {
 	when := e.Time
 	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
 		when = t.Local().Format("15:04:05")
@@ -236,7 +241,7 @@ func (p *progress) doneLine(e bench.Event) string {
 	if again, _, ok := strings.Cut(e.Cell, "-decode"); ok && again != "" {
 		prefix = again + " "
 	}
-	return fmt.Sprintf("%s  %s%s   (%d of %d, %s left)", when, prefix, report.CellLine(e.Result), e.Done, e.Total, unit.Duration(p.left))
+	return fmt.Sprintf("%s  %s%s", when, prefix, report.CellLine(e.Result))
 }
 
 // glanceEvery is how often the cell in progress is shown.

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/report"
 	"speedmatrix/internal/truth"
+	"speedmatrix/internal/wire"
 )
 
 // small is a matrix that takes two minutes of virtual time.
@@ -184,4 +186,34 @@ func (w *world) foreign(t *testing.T) {
 		transport.CloseIdleConnections()
 	})
 	synctest.Wait()
+}
+
+// OpenAI's Responses API refuses a limit of output tokens below 16: the prompts are timed with that many, and no request
+// fails but the first that was refused.
+func TestAServerThatRefusesOneTokenIsAskedForTheFewestItTakes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		script := steady()
+		script.APIs = []wire.API{wire.Responses}
+		refused := 0
+		script.Fail = func(c truth.Call) *truth.Failure {
+			if c.Body.MaxTokens >= 16 {
+				return nil
+			}
+			refused++
+			return &truth.Failure{Kind: truth.FailStatus, Problem: &wire.Problem{Status: 400, Type: "invalid_request_error", Param: "max_output_tokens",
+				Message: fmt.Sprintf("Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got %d instead.", c.Body.MaxTokens)}}
+		}
+		w.truth(local, script)
+		w.main(small("--api", "responses")...)
+		w.ended(0)
+		doc := w.document("run")
+		for i := range doc.Cells {
+			if c := &doc.Cells[i]; c.Status != speedmatrix.StatusValid {
+				t.Errorf("%s is %s: %s", c.Key(), c.Status, c.Reason)
+			}
+		}
+		if doc.Server.Habits.LeastOutputTokens != 16 || refused != 1 || !doc.Server.Habits.KeepsConnections {
+			t.Errorf("%d requests were refused; habits %+v", refused, doc.Server.Habits)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync/atomic"
@@ -112,7 +113,8 @@ func (r *runner) screenTitle() string {
 		model = r.doc.Model.Text(speedmatrix.ModelServedName)
 	}
 	engine := strings.TrimSpace(r.doc.Engine.Text(speedmatrix.EngineName) + " " + r.doc.Engine.Text(speedmatrix.EngineVersion))
-	parts := []string{model, engine, r.doc.Hardware.Text(speedmatrix.HardwareGPU)}
+	hardware := cmp.Or(r.doc.Hardware.Text(speedmatrix.HardwareGPU), r.doc.Hardware.Text(speedmatrix.HardwareCPU))
+	parts := []string{model, engine, hardware}
 	title := ""
 	for _, part := range parts {
 		if part != "" && title != "" {
@@ -132,7 +134,7 @@ func (s *screen) tell(e bench.Event) {
 		c := s.cells[key]
 		s.view.Send(tui.Begin{Phase: c.Phase, Label: report.Clean(c.ContextLabel), Context: c.Context, Concurrency: c.Concurrency, Again: again, At: at})
 	case bench.EventDone:
-		s.view.Send(tui.Done{Cell: e.Result, Again: again, Count: e.Done, Of: e.Total, SecondsLeft: e.SecondsLeft})
+		s.view.Send(tui.Done{Cell: e.Result, Again: again, Text: doneText(e), Count: e.Done, Of: e.Total, SecondsLeft: e.SecondsLeft})
 		if s.ending.Load() {
 			s.view.Send(tui.Stopping{Text: "finishing, as you wished …"})
 			s.finish()

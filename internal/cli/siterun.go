@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"speedmatrix"
@@ -49,8 +50,19 @@ const (
 	examineTime    = 2 * time.Minute
 )
 
+// The memory of a site that the user sets no bound for: entries of a hundred thousand runs live in it for ever, so little
+// garbage may gather beside them.
+const (
+	siteGarbage = 40 // percent of what lives
+	siteMemory  = 256 << 20
+)
+
 // serve serves the site until the first interrupt.
 func (o *serveOptions) serve(ctx context.Context, env *Env) error {
+	if env.Getenv("GOMEMLIMIT") == "" && env.Getenv("GOGC") == "" {
+		debug.SetGCPercent(siteGarbage)
+		debug.SetMemoryLimit(siteMemory)
+	}
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -159,6 +171,7 @@ func (r *results) handler() http.Handler {
 		web.Register(mux)
 	}
 	s := site.New(pages)
+	machines.Page = s.Page
 	web.Fail = s.Fail
 	s.Routes(mux)
 	api.Configure()

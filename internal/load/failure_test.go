@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,13 +226,14 @@ func TestRetryAfterIsKept(t *testing.T) {
 			"7": 7 * time.Second, "1.5": 1500 * ms, "-3": 0, "soon": 0, "": 0,
 			time.Now().Add(time.Minute).UTC().Format(http.TimeFormat): time.Minute,
 		}
-		value := ""
+		// The server's goroutine ends its answer while the test goes on.
+		var value atomic.Value
 		h.serve(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", value)
+			w.Header().Set("Retry-After", value.Load().(string))
 			w.WriteHeader(http.StatusTooManyRequests)
 		})
 		for v, want := range wanted {
-			value = v
+			value.Store(v)
 			if l := h.do(); l.RetryAfter != want || l.HTTPStatus != 429 {
 				t.Errorf("Retry-After %q is %v, want %v", v, l.RetryAfter, want)
 			}

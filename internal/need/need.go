@@ -19,6 +19,7 @@ import (
 const (
 	LlamaCPP = "SPEEDMATRIX_TEST_LLAMACPP" // base URL of a llama.cpp server with 4 slots of 2,048 tokens
 	Axe      = "SPEEDMATRIX_TEST_AXE"      // path of axe.min.js, which checks pages for accessibility
+	OIDC     = "SPEEDMATRIX_TEST_OIDC"     // issuer of an OpenID Connect provider that lets in whoever comes
 	Postgres = "SPEEDMATRIX_TEST_POSTGRES" // URL of a PostgreSQL server whose user may make databases
 )
 

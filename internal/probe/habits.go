@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"time"
 
@@ -108,7 +109,7 @@ func reachedLimit(log *load.Log) bool {
 // request is one with the options that the server takes.
 func (s *Server) request(prompt string, maxTokens int) dialect.Params {
 	p := s.Params
-	p.Prompt, p.MaxTokens = prompt, maxTokens
+	p.Prompt, p.MaxTokens = prompt, max(maxTokens, s.Habits.LeastOutputTokens)
 	return p
 }
 
@@ -208,6 +209,9 @@ func (s *Server) keepsConnections(ctx context.Context) bool {
 	c := newCaller(s.options, s.Base)
 	defer c.close()
 	streamed, err := c.do(ctx, call{route: s.Dialect.Path(), body: rawJSON(body), limit: s.trialTime()})
+	if err == nil && streamed.status == http.StatusBadRequest && s.learnLeast(1, string(streamed.body)) {
+		return s.keepsConnections(ctx)
+	}
 	if err != nil || streamed.status != 200 {
 		return false
 	}

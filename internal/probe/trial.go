@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -285,8 +287,35 @@ func (s *Server) buildUp(ctx context.Context, wanted dialect.Params) (*load.Log,
 }
 
 // send makes one request and waits for a server that says 503. The error is that of a
-// server that stays so, or of ctx.
+// server that stays so, or of ctx. Where so few output tokens are refused it asks for the
+// fewest that the server takes.
 func (s *Server) send(ctx context.Context, purpose string, p dialect.Params) (*load.Log, error) {
+	log, err := s.sendOnce(ctx, purpose, p)
+	if err == nil && refusesField(log) && s.learnLeast(p.MaxTokens, log.Error) {
+		p.MaxTokens = s.Habits.LeastOutputTokens
+		return s.sendOnce(ctx, purpose, p)
+	}
+	return log, err
+}
+
+// tooFew is how servers say which limit of output tokens is the least that they take.
+var tooFew = regexp.MustCompile(`(?i)max_(?:output_|completion_|new_)?tokens.*?(?:>=|at least|minimum (?:value )?(?:of|is)|greater than or equal to) *(\d+)`)
+
+// learnLeast takes the least limit of output tokens from a refusal of a lower one.
+func (s *Server) learnLeast(asked int, words string) bool {
+	m := tooFew.FindStringSubmatch(words)
+	if m == nil {
+		return false
+	}
+	least, err := strconv.Atoi(m[1])
+	if err != nil || least <= asked || least > trialTokens {
+		return false
+	}
+	s.Habits.LeastOutputTokens = least
+	return true
+}
+
+func (s *Server) sendOnce(ctx context.Context, purpose string, p dialect.Params) (*load.Log, error) {
 	client, err := s.client()
 	if err != nil {
 		return nil, err

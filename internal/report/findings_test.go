@@ -82,6 +82,9 @@ func ruleTests() []ruleTest {
 		{"different spans", "different_spans", "At 0 context, per request times requests is up to 5.0 % more than the total", func(r *speedmatrix.Run) {
 			*cell(r, 0, 2).PerRequestTokensPerSecond = 225.7 * 1.05 / 2
 		}},
+		{"a label corrected", "remarked", "0 × 2: label corrected by the uploader.", func(r *speedmatrix.Run) {
+			cell(r, 0, 2).Status, cell(r, 0, 2).Reason = speedmatrix.StatusValid, "label corrected by the uploader"
+		}},
 		{"a shared prompt", "shared_prompt", "All requests at once shared one prompt.", func(r *speedmatrix.Run) { r.Method.Prompts = "shared" }},
 		{"single samples", "single_samples", "1 of 2 prefill numbers are one sample each", func(r *speedmatrix.Run) { r.Cells[6].TTFT.N = 1 }},
 		{"long prompts", "labels", "The prompt behind “16K” was 3.8 % longer than its label.", func(r *speedmatrix.Run) {

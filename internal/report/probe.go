@@ -140,16 +140,25 @@ func (v *ProbeView) factLines() (lines []probeLine) {
 		}
 	}
 	for _, section := range []struct {
-		name  string
-		facts speedmatrix.Facts
-	}{{"model", v.Model}, {"engine", v.Engine}} {
+		name   string
+		facts  speedmatrix.Facts
+		labels []label
+	}{{"model", v.Model, modelLabels}, {"engine", v.Engine, engineLabels}} {
 		for _, key := range slices.Sorted(maps.Keys(section.facts)) {
 			if !shown[section.name+"."+key] && key != speedmatrix.EngineRepository {
-				lines = append(lines, factLine(clip(Clean(key), 20), section.facts[key])...)
+				lines = append(lines, factLine(nameOf(section.labels, key), section.facts[key])...)
 			}
 		}
 	}
 	return lines
+}
+
+// nameOf is the label of a key, or the key itself.
+func nameOf(labels []label, key string) string {
+	if i := slices.IndexFunc(labels, func(l label) bool { return l.key == key }); i >= 0 {
+		return labels[i].name
+	}
+	return clip(Clean(key), 20)
 }
 
 // factLine is a fact, and below it what other sources say against it.
@@ -186,6 +195,9 @@ func (v *ProbeView) habitLines() []probeLine {
 	}
 	if h.TokensPerEvent > 0 {
 		lines = append(lines, probeLine{"Tokens per event", plainNumber(float64(int(h.TokensPerEvent*100+0.5)) / 100), "tried", plain})
+	}
+	if h.LeastOutputTokens > 1 {
+		lines = append(lines, probeLine{"Least output", plural(h.LeastOutputTokens, "token"), "a refusal of fewer", plain})
 	}
 	if h.TemplateTokens > 0 {
 		lines = append(lines, probeLine{"Template", plural(h.TemplateTokens, "token"), "tried", plain})

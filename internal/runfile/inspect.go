@@ -198,8 +198,8 @@ func (x *inspection) columns() ([]column, error) {
 	return list, nil
 }
 
-// chunk walks over the pages of a column in a row group.
-func (x *inspection) chunk(chunk *format.ColumnChunk, c column, rows int64) error {
+// chunkIs wants a chunk to be of its column, in this file, in a form that this program writes.
+func chunkIs(chunk *format.ColumnChunk, c column, rows int64) error {
 	m := &chunk.MetaData
 	switch {
 	case chunk.FilePath != "" || len(chunk.EncryptedColumnMetadata) > 0:
@@ -208,6 +208,15 @@ func (x *inspection) chunk(chunk *format.ColumnChunk, c column, rows int64) erro
 		return errSize
 	case m.Codec != format.Uncompressed && m.Codec != format.Zstd:
 		return errors.New("it is compressed by another method than zstd")
+	}
+	return nil
+}
+
+// chunk walks over the pages of a column in a row group.
+func (x *inspection) chunk(chunk *format.ColumnChunk, c column, rows int64) error {
+	m := &chunk.MetaData
+	if err := chunkIs(chunk, c, rows); err != nil {
+		return err
 	}
 	start := m.DataPageOffset
 	if m.DictionaryPageOffset > 0 {

@@ -219,6 +219,11 @@ func TestAForgedFileThatIsHonestIsReadAsRows(t *testing.T) {
 	}
 }
 
+// list is a struct of a footer whose first field is a list of so many structs.
+func list(n uint64) []byte {
+	return append(append([]byte{0x19, 0xFC}, binary.AppendUvarint(nil, n)...), 0, 0)
+}
+
 func TestBombsAndLiesDoNotPassInspection(t *testing.T) {
 	page := func(n int32, encoding format.Encoding, values []byte, edit ...func(h *format.PageHeader)) []byte {
 		return onePage(t, n, encoding, values, edit...)
@@ -241,9 +246,6 @@ func TestBombsAndLiesDoNotPassInspection(t *testing.T) {
 	}
 	counts := func(total uint64) []byte {
 		return append(binary.AppendUvarint(append(binary.AppendUvarint(nil, 128), 4), total), 0)
-	}
-	list := func(n uint64) []byte { // a struct whose first field is a list of so many structs
-		return append(append([]byte{0x19, 0xFC}, binary.AppendUvarint(nil, n)...), 0, 0)
 	}
 	for name, f := range map[string]forged{
 		"a billion rows":                    {rows: 8, footer: func(m *format.FileMetaData) { m.NumRows, m.RowGroups[0].NumRows = 1e9, 1e9 }},

@@ -78,7 +78,7 @@ func packed(data []byte, at, width uint) (v uint64) {
 func deltas(data []byte, n int, each func(int64) error) (used int, err error) {
 	d := &deltaWalk{data: data, each: each}
 	block, minis, total, first := d.uvarint(), d.uvarint(), d.uvarint(), d.varint()
-	if d.failed || block == 0 || block > 1<<16 || block%128 != 0 || minis == 0 || minis > 512 || block%minis != 0 || (block/minis)%32 != 0 || total != uint64(n) {
+	if d.failed || total != uint64(n) || !goodBlocks(block, minis) {
 		return 0, errSize
 	}
 	if n > 0 {
@@ -96,6 +96,11 @@ func deltas(data []byte, n int, each func(int64) error) (used int, err error) {
 		return 0, errSize
 	}
 	return d.at, nil
+}
+
+// goodBlocks says whether so many numbers of a block divide into miniblocks as Parquet has it.
+func goodBlocks(block, minis uint64) bool {
+	return block > 0 && block <= 1<<16 && block%128 == 0 && minis > 0 && minis <= 512 && block%minis == 0 && (block/minis)%32 == 0
 }
 
 type deltaWalk struct {

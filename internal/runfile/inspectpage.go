@@ -76,9 +76,13 @@ func (p *pages) unpack(data []byte, size int) ([]byte, error) {
 	return data, nil
 }
 
+// olderDictionary is what the first versions of the format call the encoding of dictionaries; its name in the library says
+// that nothing new should use it.
+const olderDictionary format.Encoding = 2
+
 func (p *pages) dictionaryPage(h *format.PageHeader, data []byte) error {
 	d := h.DictionaryPageHeader.V
-	if !h.DictionaryPageHeader.Valid || p.dictionary != nil || p.values > 0 || d.NumValues < 0 || d.Encoding != format.Plain && d.Encoding != format.PlainDictionary {
+	if !h.DictionaryPageHeader.Valid || p.dictionary != nil || p.values > 0 || d.NumValues < 0 || d.Encoding != format.Plain && d.Encoding != olderDictionary {
 		return errSize
 	}
 	data, err := p.unpack(data, int(h.UncompressedPageSize))
@@ -123,8 +127,7 @@ func (p *pages) dataPage(h *format.PageHeader, data []byte) error {
 func (p *pages) dataPageV2(h *format.PageHeader, data []byte) error {
 	d := h.DataPageHeaderV2.V
 	length := int(d.DefinitionLevelsByteLength)
-	if !h.DataPageHeaderV2.Valid || d.NumValues < 0 || int64(d.NumValues) > p.footer.NumRows || d.NumRows != d.NumValues || d.RepetitionLevelsByteLength != 0 ||
-		length < 0 || length > len(data) || length > int(h.UncompressedPageSize) || !p.optional && (length > 0 || d.NumNulls != 0) {
+	if !h.DataPageHeaderV2.Valid || !p.holds(&d) || length < 0 || length > len(data) || length > int(h.UncompressedPageSize) {
 		return errSize
 	}
 	there := int(d.NumValues)
@@ -152,12 +155,18 @@ func (p *pages) dataPageV2(h *format.PageHeader, data []byte) error {
 	return p.encoded(d.Encoding, data, there)
 }
 
+// holds says whether a page's numbers of values are those that a column of this file may have.
+func (p *pages) holds(d *format.DataPageHeaderV2) bool {
+	nulls := d.DefinitionLevelsByteLength > 0 || d.NumNulls != 0
+	return d.NumValues >= 0 && int64(d.NumValues) <= p.footer.NumRows && d.NumRows == d.NumValues && d.RepetitionLevelsByteLength == 0 && (p.optional || !nulls)
+}
+
 // encoded walks over n values.
 func (p *pages) encoded(encoding format.Encoding, data []byte, n int) error {
 	switch {
 	case encoding == format.Plain:
 		return p.plain(data, n, func(int64) error { return nil })
-	case encoding == format.RLEDictionary || encoding == format.PlainDictionary:
+	case encoding == format.RLEDictionary || encoding == olderDictionary:
 		return p.indexes(data, n)
 	case encoding == format.DeltaBinaryPacked && (p.kind == format.Int32 || p.kind == format.Int64):
 		_, err := deltas(data, n, nil)

@@ -35,7 +35,8 @@ func BenchmarkPagesOfAHundredThousandRuns(b *testing.B) {
 		}
 		w.index.Apply(e)
 	}
-	for _, path := range []string{"/hardware/rtx-3090-24gb", "/models/gpt-oss-20b", "/engines/vllm", "/hardware"} {
+	for _, path := range []string{"/hardware/rtx-3090-24gb", "/models/gpt-oss-20b", "/engines/vllm", "/hardware",
+		"/", "/runs", "/runs?model=qwen3-8b&engine=vllm&sort=users&ctx=32K", "/runs?q=qwen+3090", "/runs.json", "/runs.csv", "/runs.atom", "/boards", "/boards/16kx8?model=qwen3-8b", "/search.json?q=qw", "/sitemap.xml", "/sitemap/runs-3.xml"} {
 		b.Run(path[1:], func(b *testing.B) {
 			for b.Loop() {
 				w.site.cache = newCache(0)

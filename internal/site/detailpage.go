@@ -125,7 +125,7 @@ func (p *pages) runsOf(k kind, key string) (all, comparable []*catalog.Entry, er
 // A detail page looks at the newest of so many runs, asked for in pages.
 const (
 	pageOfIndex  = 200
-	mostDetailed = 2000
+	mostDetailed = 600
 )
 
 // json writes the page's numbers for programs.

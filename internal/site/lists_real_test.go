@@ -8,6 +8,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
+// becomes waits until a page says yes; while one page gives way to the next there is none to ask.
+func (p *tab) becomes(script string) {
+	p.t.Helper()
+	for p.ctx.Err() == nil {
+		if yes, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](script)); err == nil && yes {
+			return
+		}
+	}
+	p.t.Fatalf("never: %s", script)
+}
+
 func TestRealNamesAreSuggestedAsOneTypes(t *testing.T) {
 	browser := newBrowser(t)
 	w := listWorld(t)
@@ -33,10 +44,7 @@ func TestRealNamesAreSuggestedAsOneTypes(t *testing.T) {
 	p.run(chromedp.WaitVisible(chromedp.CSS("#sugg li")))
 	press(kb.ArrowDown)
 	press("\r")
-	p.run(chromedp.WaitReady(chromedp.CSS("#versions")))
-	if got := eval[string](p, `location.pathname`); got != "/hardware/rtx-3090-24gb" {
-		t.Errorf("the first suggestion leads to %s", got)
-	}
+	p.becomes(`location.pathname === '/hardware/rtx-3090-24gb' && !!document.querySelector('#versions')`)
 }
 
 func TestRealListsWorkWithTheKeyboardAloneAndWithoutScripts(t *testing.T) {
@@ -57,23 +65,20 @@ func TestRealListsWorkWithTheKeyboardAloneAndWithoutScripts(t *testing.T) {
 	until("search field", `document.activeElement.id === 'q'`)
 	press("qwen3 coder 3090")
 	press("\r")
-	p.run(chromedp.WaitReady(chromedp.CSS("table.tb")))
+	p.becomes(`!!document.querySelector('table.tb')`)
 	if got := eval[string](p, `location.search + ' ' + document.querySelectorAll('tr[id]').length`); got != "?q=qwen3+coder+3090 6" {
 		t.Errorf("a search leads to %s", got)
 	}
 	until("facet", `document.activeElement.innerText === 'RTX 3090 24GB' && !!document.activeElement.closest('.fx')`)
 	press("\r")
-	p.run(chromedp.WaitReady(chromedp.CSS(`.fx .on a[aria-current="true"]`)))
-	if got := eval[string](p, `new URLSearchParams(location.search).get('gpu')`); got != "rtx-3090-24gb" {
-		t.Errorf("the facet leads to gpu=%s", got)
-	}
+	p.becomes(`new URLSearchParams(location.search).get('gpu') === 'rtx-3090-24gb' && !!document.querySelector('.fx .on a[aria-current="true"]')`)
 	until("order", `document.activeElement.id === 'sn'`)
 	for range 3 {
 		press(kb.ArrowUp) // 4, 2, 1
 	}
 	until("button", `document.activeElement.innerText === 'Sort'`)
 	press("\r")
-	p.run(chromedp.WaitReady(chromedp.CSS(`#sn option[value="1"][selected]`)))
+	p.becomes(`!!document.querySelector('#sn option[value="1"][selected]')`)
 	if got := eval[string](p, `document.querySelector('th[aria-sort]').innerText.replace(/\s+/g, ' ')`); got != "Total tok/s 16K × 1" {
 		t.Errorf("sorted by %q", got)
 	}
@@ -83,16 +88,10 @@ func TestRealListsWorkWithTheKeyboardAloneAndWithoutScripts(t *testing.T) {
 	}
 	until("button to compare", `document.activeElement.innerText === 'Compare the chosen runs'`)
 	press("\r")
-	p.run(chromedp.WaitReady(chromedp.CSS("#settings")))
-	if got := eval[string](p, `location.pathname + ' ' + new URLSearchParams(location.search).getAll('run').length`); got != "/compare 2" {
-		t.Errorf("comparing leads to %s", got)
-	}
+	p.becomes(`location.pathname === '/compare' && new URLSearchParams(location.search).getAll('run').length === 2 && !!document.querySelector('#settings')`)
 	p.open("/")
 	until("question", `document.activeElement.id === 'a-model'`)
 	press("\t")
 	press("\r")
-	p.run(chromedp.WaitReady(chromedp.CSS("table.bd")))
-	if got := eval[string](p, `location.pathname`); got != "/boards/16kx8" {
-		t.Errorf("the first question leads to %s", got)
-	}
+	p.becomes(`location.pathname === '/boards/16kx8' && !!document.querySelector('table.bd')`)
 }

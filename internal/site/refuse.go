@@ -2,6 +2,7 @@ package site
 
 import (
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"strings"
 )
@@ -17,4 +18,10 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, status int, detail s
 	code := strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "-"))
 	// The visitor is gone when this fails.
 	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail, "code": code})
+}
+
+// Page writes a page of others in the site's frame. Its content begins within the header, which it ends, and holds a main
+// element.
+func (s *Site) Page(w http.ResponseWriter, r *http.Request, title string, content template.HTML) {
+	s.pages.show(w, r, view{title: title, name: "content", data: content})
 }

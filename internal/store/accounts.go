@@ -117,7 +117,7 @@ func scopeText(scopes []account.Scope) string {
 
 func scopesOf(text string) []account.Scope {
 	var list []account.Scope
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		list = append(list, account.Scope(word))
 	}
 	return list

@@ -23,22 +23,12 @@ func (j *judge) neighbours() {
 	var far []string
 	compared := 0
 	for _, c := range j.Entry.Cells {
-		var values []float64
-		for _, e := range others {
-			if o, ok := cellAt(e, c.Context, c.Concurrency); ok && o.Total > 0 {
-				values = append(values, math.Log(float64(o.Total)))
-			}
-		}
-		if len(values) < leastPeers || !(c.Total > 0) {
+		z, ok := robustScore(c, others)
+		if !ok {
 			continue
 		}
 		compared++
-		middle := stats.Median(values)
-		for i := range values {
-			values[i] = math.Abs(values[i] - middle)
-		}
-		spread := max(stats.Median(values)/madOfStandard, 0.01)
-		if math.Abs(math.Log(float64(c.Total))-middle)/spread > robustLimit {
+		if z > robustLimit {
 			far = append(far, speedmatrix.CellKey(speedmatrix.PhaseDecode, c.Label, c.Concurrency))
 		}
 	}
@@ -47,6 +37,26 @@ func (j *judge) neighbours() {
 		c.Detail, c.Cells = many(len(far), "cell lies", "cells lie")+" outside: something differs that the facts do not say", far
 	}
 	j.add(c)
+}
+
+// robustScore says how far a cell's total lies from those of others, in robust standard deviations of their logarithms; ok
+// is false where too few have it.
+func robustScore(c catalog.Cell, others []*catalog.Entry) (z float64, ok bool) {
+	var values []float64
+	for _, e := range others {
+		if o, ok := cellAt(e, c.Context, c.Concurrency); ok && o.Total > 0 {
+			values = append(values, math.Log(float64(o.Total)))
+		}
+	}
+	if len(values) < leastPeers || !(c.Total > 0) {
+		return 0, false
+	}
+	middle := stats.Median(values)
+	for i := range values {
+		values[i] = math.Abs(values[i] - middle)
+	}
+	spread := max(stats.Median(values)/madOfStandard, 0.01)
+	return math.Abs(math.Log(float64(c.Total))-middle) / spread, true
 }
 
 func cellAt(e *catalog.Entry, context, concurrency int) (catalog.Cell, bool) {

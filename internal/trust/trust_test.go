@@ -24,9 +24,7 @@ func TestAGoodRunPassesEveryCheckUpToReproduced(t *testing.T) {
 			t.Errorf("%s says nothing: %+v", c.Code, c)
 		}
 	}
-	for _, e := range []*catalog.Entry{other(in, "bob", 1.005), other(in, "eve", 0.998)} {
-		in.Neighbours = append(in.Neighbours, e)
-	}
+	in.Neighbours = append(in.Neighbours, other(in, "bob", 1.005), other(in, "eve", 0.998))
 	if r = Evaluate(in); r.Level != catalog.Reproduced || !slices.Equal(r.Reproducers, []string{"run-bob", "run-eve"}) || r.ToReach != "" {
 		t.Errorf("level %s by %v, to reach %q", r.Level, r.Reproducers, r.ToReach)
 	}

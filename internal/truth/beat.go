@@ -2,33 +2,34 @@ package truth
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
 	"speedmatrix"
 	"speedmatrix/internal/stamp"
-	"speedmatrix/internal/wire"
 )
 
 // AccountPath is the route on which a BeatServer gives its account, as gob.
 const AccountPath = "/account"
 
-// Beat says what a BeatServer does: it answers every chat with max_tokens
-// tokens, one each Gap, on a beat that all streams share.
+// Beat says what a BeatServer does: it answers every streamed chat or completion
+// with max_tokens tokens, one each Gap, on a beat that all streams share.
 type Beat struct {
+	// Address is where it listens; "" is a free port of 127.0.0.1.
+	Address string
 	// Gap is the time between two tokens of a stream.
 	Gap time.Duration
 	// Spread sends the tokens of the streams evenly through the gap. Without it
 	// they go all together, as those of an engine's step do.
 	Spread bool
-	// Wait is how long a request waits before it takes the next beat, as for a prefill.
+	// Wait is what passes between a request's arrival and the beat of its first token, at least.
 	Wait time.Duration
 	// Clock stamps the account; nil is a new one.
 	Clock *stamp.Clock
@@ -66,13 +67,13 @@ type BeatServer struct {
 	conns    map[net.Conn]struct{}
 	requests []*BeatRequest
 	queue    beatQueue
-	tokens   map[wire.API][][]byte // the bytes of each token's event
+	events   map[beatKind]*beatEvents
 	joined   int
 }
 
-// StartBeat serves a beat on a free port of 127.0.0.1. The error is a *speedmatrix.Error.
+// StartBeat serves a beat. The error is a *speedmatrix.Error.
 func StartBeat(b Beat) (*BeatServer, error) {
-	l, err := listenLocal()
+	l, err := listenAt(cmp.Or(b.Address, freePort))
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +82,20 @@ func StartBeat(b Beat) (*BeatServer, error) {
 	}
 	b.Gap = max(b.Gap, time.Microsecond)
 	s := &BeatServer{beat: b, listener: l, began: b.Clock.Now(), closing: make(chan struct{}), wake: make(chan struct{}, 1),
-		tokens: map[wire.API][][]byte{}, conns: map[net.Conn]struct{}{}}
+		conns: map[net.Conn]struct{}{}, events: map[beatKind]*beatEvents{}}
 	s.running.Go(s.accept)
 	s.running.Go(s.pace)
 	return s, nil
 }
 
-func listenLocal() (net.Listener, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freePort lets the system choose a port.
+const freePort = "127.0.0.1:0"
+
+func listenAt(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &speedmatrix.Error{
-			Kind: speedmatrix.KindInternal, What: "the ground truth server cannot listen on 127.0.0.1",
+			Kind: speedmatrix.KindInternal, What: "the ground truth server cannot listen on " + address,
 			Next: "Look whether this machine lets programs listen on its loopback interface.", Err: err,
 		}
 	}
@@ -166,14 +170,7 @@ func (s *BeatServer) serve(c net.Conn) {
 			s.tell(conn)
 			return
 		}
-		if r.Method == http.MethodGet {
-			// Clients look at what is served before they send anything.
-			if _, err := io.WriteString(conn, beatModels); err != nil {
-				return
-			}
-			continue
-		}
-		if s.answer(conn, r) != nil {
+		if s.route(conn, r) != nil {
 			return
 		}
 	}
@@ -186,56 +183,15 @@ func (s *BeatServer) tell(conn net.Conn) {
 	}
 }
 
-// beatHead is what every answer begins with.
-const beatHead = "HTTP/1.1 200 OK\r\nContent-Type: " + wire.EventStream + "\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-// beatModels is the answer to every question: the model that is served.
-const beatModels = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 95\r\n\r\n" +
-	`{"object":"list","data":[{"id":"truth","object":"model","owned_by":"us","max_model_len":9000}]}`
-
-// answer puts a request on the beat and returns when its answer has ended.
-func (s *BeatServer) answer(conn *stamp.Conn, r *http.Request) error {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	arrived, kernel := conn.LastRead()
-	api := wire.Chat
-	if r.URL.Path == wire.Completions.Path() {
-		api = wire.Completions
-	}
-	call, problem := wire.Decode(api, body)
-	if problem != nil || call.MaxTokens < 1 {
-		_, err := io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-		return err
-	}
-	seed, _ := strconv.Atoi(string(call.Fields["seed"])) // without one it is 0
-	// A client that stops reading must not stop the beat of the others for long.
-	whole := time.Duration(call.MaxTokens) * s.beat.Gap
-	if err := conn.SetWriteDeadline(time.Now().Add(2*whole + 10*time.Second)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(conn, beatHead); err != nil {
-		return err
-	}
-	t := &beatStream{conn: conn, total: call.MaxTokens, ended: make(chan error, 1), api: api, tail: beatTail(api, call.MaxTokens),
-		request: &BeatRequest{Seed: seed, ArrivedNS: arrived, Kernel: kernel, Sent: make([]Sent, 0, call.MaxTokens)}}
-	s.join(t)
-	select {
-	case err := <-t.ended:
-		return err
-	case <-s.closing:
-		return errClosing
-	}
-}
-
 // join puts a stream on the beat.
-func (s *BeatServer) join(t *beatStream) {
+func (s *BeatServer) join(t *beatStream, kind beatKind) {
 	s.mu.Lock()
 	s.requests = append(s.requests, t.request)
-	for i := len(s.tokens[t.api]); i < t.total; i++ {
-		s.tokens[t.api] = append(s.tokens[t.api], beatToken(t.api, i))
+	if s.events[kind] == nil {
+		s.events[kind] = newBeatEvents(kind)
 	}
+	t.events = s.events[kind]
+	t.events.grow(t.total)
 	t.due = s.first(s.joined)
 	s.joined++
 	s.queue.add(t)
@@ -250,7 +206,7 @@ func (s *BeatServer) join(t *beatStream) {
 // in any interval, however many there are.
 const golden = 0.6180339887498949
 
-// first is the first beat from now on of the stream that joined as that number.
+// first is the first beat, once the wait is over, of the stream that joined as that number.
 func (s *BeatServer) first(number int) int64 {
 	gap, phase := int64(s.beat.Gap), int64(0)
 	if s.beat.Spread {
@@ -259,32 +215,6 @@ func (s *BeatServer) first(number int) int64 {
 	}
 	elapsed := s.beat.Clock.Now() + int64(s.beat.Wait) - s.began - phase
 	return s.began + phase + (elapsed/gap+1)*gap
-}
-
-// beatUsage is the usage after so many tokens.
-func beatUsage(tokens int) *wire.Usage {
-	return &wire.Usage{Prompt: 16, Completion: tokens, Cached: -1, Reasoning: -1}
-}
-
-// beatEvent is the bytes of one event.
-func beatEvent(api wire.API, c *wire.Chunk) []byte {
-	e := wire.NewEncoder(wire.Stream{API: api, ID: "chatcmpl-0b9f3c1d2e4f5a6b7c8d9e0f1a2b3c4d", Model: "truth", Created: 1_700_000_000})
-	return httpChunk(wire.AppendEvent(nil, e.Append(nil, c)))
-}
-
-func httpChunk(data []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(data), data) }
-
-// beatToken is the event of a token, from 0.
-func beatToken(api wire.API, token int) []byte {
-	return beatEvent(api, &wire.Chunk{Text: Word(0, token), Usage: beatUsage(token + 1)})
-}
-
-// beatTail is what follows the last token.
-func beatTail(api wire.API, tokens int) []byte {
-	tail := beatEvent(api, &wire.Chunk{Bare: true, Finish: wire.FinishLength})
-	tail = append(tail, beatEvent(api, &wire.Chunk{NoChoices: true, Usage: beatUsage(tokens)})...)
-	tail = append(tail, httpChunk(wire.AppendEvent(nil, []byte(wire.Done)))...)
-	return append(tail, "0\r\n\r\n"...)
 }
 
 // FetchAccount gets the account of a BeatServer in another process.

@@ -23,7 +23,7 @@ func TestABeatSendsEveryTokenAndAccountsForIt(t *testing.T) {
 		}
 		defer s.Close()
 		for _, seed := range []string{"7", "8"} { // two answers on one connection
-			body := `{"model":"truth","messages":[{"role":"user","content":"go"}],"max_tokens":5,"stream":true,"seed":` + seed + `}`
+			body := `{"model":"truth","messages":[{"role":"user","content":"go"}],"max_tokens":5,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"seed":` + seed + `}`
 			answer, err := http.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -72,7 +72,7 @@ func TestABeatRefusesWhatItCannotRead(t *testing.T) {
 	}
 	defer s.Close()
 	for _, body := range []string{"{", `{"messages":[{"role":"user","content":"go"}]}`} {
-		answer, err := http.Post(s.URL(), "application/json", strings.NewReader(body))
+		answer, err := http.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,6 +84,74 @@ func TestABeatRefusesWhatItCannotRead(t *testing.T) {
 	s.Close()
 	if _, err := FetchAccount(s.URL()); err == nil {
 		t.Error("a closed server gave its account")
+	}
+}
+
+func TestABeatServesWhatLoadGeneratorsAskFor(t *testing.T) {
+	const wait = 20 * time.Millisecond
+	s, err := StartBeat(Beat{Gap: time.Millisecond, Wait: wait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct {
+		method, path, body, want string
+		status                   int
+	}{
+		{"GET", "/v1/models", "", `"id":"truth"`, http.StatusOK},
+		{"GET", "/health", "", "", http.StatusOK},
+		{"HEAD", "/metrics", "", "", http.StatusNotFound},
+		{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"go"}],"max_tokens":5}`, "only streams", http.StatusBadRequest},
+		{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"one two"}],"max_tokens":3,"stream":true,"stream_options":{"include_usage":true}}`,
+			`"usage":{"prompt_tokens":13,"total_tokens":16,"completion_tokens":3}`, http.StatusOK},
+		{"POST", "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4,"stream":true}`, `"text":`, http.StatusOK},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL()+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != c.status || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s %s: %v, status %d: %s", c.method, c.path, err, answer.StatusCode, text)
+		}
+		if c.want == `"text":` && strings.Contains(string(text), "usage") {
+			t.Errorf("usage for who did not ask: %s", text)
+		}
+	}
+	account := s.Account()
+	if len(account) != 2 || len(account[0].Sent) != 3 || len(account[1].Sent) != 4 {
+		t.Fatalf("account %+v", account)
+	}
+	for _, r := range account {
+		if waited := time.Duration(r.Sent[0].BeganNS - r.ArrivedNS); waited < wait {
+			t.Errorf("the first token left after %v", waited)
+		}
+	}
+}
+
+func TestABeatListensWhereItIsTold(t *testing.T) {
+	s, err := StartBeat(Beat{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	address := strings.TrimPrefix(s.URL(), "http://")
+	if _, err := StartBeat(Beat{Address: address}); err == nil || !strings.Contains(err.Error(), address) {
+		t.Errorf("two servers at one address: %v", err)
+	}
+	s.Close()
+	again, err := StartBeat(Beat{Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.URL() != s.URL() {
+		t.Errorf("it listens at %s", again.URL())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"speedmatrix/internal/stamp"
-	"speedmatrix/internal/wire"
 )
 
 // roundTokens is how many tokens are sent before others may have the lock.
@@ -13,8 +12,8 @@ const roundTokens = 4096
 // beatStream is one answer on the beat.
 type beatStream struct {
 	conn    *stamp.Conn
-	api     wire.API
 	request *BeatRequest
+	events  *beatEvents
 	total   int
 	tail    []byte
 	due     int64      // of the next token
@@ -64,7 +63,7 @@ func (s *BeatServer) round() time.Duration {
 // send sends a stream's next token and says whether another one follows.
 func (s *BeatServer) send(t *beatStream) bool {
 	token := len(t.request.Sent)
-	data := s.tokens[t.api][token]
+	data := t.events.tokens[token]
 	last := token == t.total-1
 	if last {
 		data = append(data[:len(data):len(data)], t.tail...)

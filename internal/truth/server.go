@@ -64,7 +64,7 @@ func New(s Script) *Server {
 // Start makes a server and serves it on a free port of 127.0.0.1. The error is
 // a *speedmatrix.Error.
 func Start(s Script) (*Server, error) {
-	l, err := listenLocal()
+	l, err := listenAt(freePort)
 	if err != nil {
 		return nil, err
 	}

@@ -189,10 +189,10 @@ func (c prefixCache) insert(m measured) {
 
 // words are the texts of Word: a blank and at most five letters each.
 var words = [...]string{
-	" about", " above", " added", " after", " again", " air", " all", " also", " an", " and", " are", " area",
+	" about", " above", " added", " after", " again", " air", " all", " also", " an", " and", " are", " arm",
 	" as", " at", " away", " back", " base", " be", " been", " best", " black", " blue", " body", " book",
 	" both", " box", " but", " by", " call", " came", " can", " care", " case", " cast", " cause", " city",
-	" clear", " close", " cold", " color", " come", " could", " count", " cut", " dark", " day", " deep", " did",
+	" clear", " close", " cold", " cloth", " come", " could", " count", " cut", " dark", " day", " deep", " did",
 	" do", " does", " done", " door", " down", " draw", " drawn", " each", " early", " earth", " east", " easy",
 	" end", " even", " ever", " every", " eye", " face", " fact", " fall", " far", " farm", " fast", " few",
 	" field", " fine", " fire", " first", " five", " fly", " food", " foot", " for", " form", " found", " four",

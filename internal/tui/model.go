@@ -63,9 +63,9 @@ type Machine struct {
 
 // Done is a cell that has ended, with what is left of the run.
 type Done struct {
-	// Cell stands in the matrix unless Again says otherwise.
+	// Cell stands in the matrix unless Again says otherwise; Text is what there is to say of it.
 	Cell        *speedmatrix.Cell
-	Again       string
+	Again, Text string
 	Count, Of   int
 	SecondsLeft *float64
 }
@@ -81,6 +81,9 @@ type Stopping struct{ Text string }
 
 // rates is how many of the last rates the view keeps.
 const rates = 60
+
+// finished is how many of the last cells that ended the view keeps.
+const finished = 100
 
 // notices is how many of the last notices the view keeps.
 const notices = 20
@@ -98,7 +101,7 @@ type Model struct {
 	left          time.Duration
 	leftAt        time.Time
 	notices       []Notice
-	last          *speedmatrix.Cell
+	finished      []string
 	finishing     bool
 	help          bool
 	stopping      string
@@ -142,7 +145,8 @@ func (m Model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 
 // done takes a cell that has ended.
 func (m Model) done(d Done) Model {
-	m.count, m.of, m.last = d.Count, d.Of, d.Cell
+	m.count, m.of = d.Count, d.Of
+	m.finished = append(m.finished[max(0, len(m.finished)-finished+1):len(m.finished):len(m.finished)], d.Text)
 	if d.SecondsLeft != nil {
 		m.left, m.leftAt = time.Duration(*d.SecondsLeft*float64(time.Second)), m.now
 	}

@@ -9,8 +9,11 @@ import (
 	"speedmatrix/internal/unit"
 )
 
-// barWidth is the width of the window's bar.
-const barWidth = 26
+// barWidth is the width of the window's bar where there is room, aroundBar that of what stands around it.
+const (
+	barWidth  = 26
+	aroundBar = 34
+)
 
 // cellLines say how the cell in progress gets on.
 func (m Model) cellLines() []string {
@@ -33,7 +36,7 @@ func (m Model) between() string {
 	if m.stopping != "" {
 		return m.stopping
 	}
-	if m.last != nil {
+	if len(m.finished) > 0 {
 		return "next cell …"
 	}
 	return "getting ready …"
@@ -53,8 +56,9 @@ func (m Model) stepText() string {
 	if g.Step != "window" && g.Step != "settle" {
 		return fmt.Sprintf("%-7s %s", g.Step, unit.Fine(took)) + faint(fmt.Sprintf("   %d producing", g.Producing))
 	}
-	full := min(max(int(g.Share*barWidth), 0), barWidth)
-	return fmt.Sprintf("%-7s %s%s %s", g.Step, strings.Repeat("━", full), faint(strings.Repeat("─", barWidth-full)), unit.Fine(took)) +
+	width := min(barWidth, max(m.width-aroundBar, 1))
+	full := min(max(int(g.Share*float64(width)), 0), width)
+	return fmt.Sprintf("%-7s %s%s %s", g.Step, strings.Repeat("━", full), faint(strings.Repeat("─", width-full)), unit.Fine(took)) +
 		faint(fmt.Sprintf(" (%s)", unit.Percent(g.Share)))
 }
 
@@ -157,6 +161,19 @@ func (m Model) noticeLines(room int) []string {
 	}
 	if len(lines) > 0 {
 		lines = append([]string{""}, lines...)
+	}
+	return lines
+}
+
+// finishedLines are the cells that ended last, the newest at the end, as many as there is room for.
+func (m Model) finishedLines(room int) []string {
+	n := min(room-1, len(m.finished))
+	if n < 1 {
+		return nil
+	}
+	lines := []string{""}
+	for _, text := range m.finished[len(m.finished)-n:] {
+		lines = append(lines, faint(text))
 	}
 	return lines
 }

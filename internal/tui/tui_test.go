@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func told(width, height int, messages ...tea.Msg) Model {
 // midway is a run in the middle of a cell.
 func midway() []tea.Msg {
 	done := func(c speedmatrix.Cell, n int) tea.Msg {
-		return Done{Cell: &c, Count: n, Of: 14, SecondsLeft: new(420.0)}
+		return Done{Cell: &c, Text: fmt.Sprintf("12:0%d:00  %s %s × %d  %s", n%10, c.Phase, c.ContextLabel, c.Concurrency, c.Status), Count: n, Of: 14, SecondsLeft: new(420.0)}
 	}
 	prefill := speedmatrix.Cell{Phase: speedmatrix.PhasePrefill, ContextLabel: "16K", Context: 16384, PromptTokensPerSecond: new(10_036.0), Status: speedmatrix.StatusValid}
 	messages := []tea.Msg{plan(), done(prefill, 1)}

@@ -69,7 +69,9 @@ func (m Model) Text() string {
 	}
 	keys := m.keys()
 	room := m.height - len(lines) - 2
-	lines = append(lines, m.noticeLines(room)...)
+	notices := m.noticeLines(room)
+	lines = append(lines, m.finishedLines(room-len(notices))...)
+	lines = append(lines, notices...)
 	return m.fitted(append(lines, "", keys))
 }
 
