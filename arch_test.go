@@ -34,6 +34,7 @@ var places = []place{
 	{"bench/footprint", "*", "prints what the program itself takes"},
 	{"bench/kill", "*", "kills runs and resumes them"},
 	{"bench/peers/truth", "*", "serves the ground truth to clients of others"},
+	{"bench/liveview", "*", "prints what the live view costs"},
 	{"bench/pacing", "*", "prints how late the simulated server's steps are"},
 	{"bench/telemetry", "*", "prints what sampling the machine costs"},
 	{"bench/vocab", "*", "writes the simulated server's vocabulary"},
