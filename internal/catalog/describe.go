@@ -19,7 +19,7 @@ func Describe(run *speedmatrix.Run) Entry {
 	e := Entry{RunID: plain(run.ID), Origin: string(run.Origin), Method: plain(run.Method.Name), MeasuredAt: run.StartedAt,
 		Model: cmp.Or(plain(modelName(run)), "Unnamed model"), Weights: weights(run.Model), Quantization: plain(run.Model.Text(speedmatrix.ModelQuantization)),
 		Hardware: cmp.Or(plain(hardwareName(run.Hardware)), "Unknown hardware"),
-		Engine: cmp.Or(plain(engineName(run.Engine)), "Unknown engine"), EngineVersion: plain(run.Engine.Text(speedmatrix.EngineVersion)),
+		Engine:   cmp.Or(plain(engineName(run.Engine)), "Unknown engine"), EngineVersion: plain(run.Engine.Text(speedmatrix.EngineVersion)),
 		Modified: modified(run), Speculative: plain(speculative(run.Engine)), Repeats: len(run.Repeats) + 1, Flags: launchFlags(run.LaunchCommand)}
 	if run.Origin == speedmatrix.OriginImported {
 		e.Source = plain(run.Tool.Name + " " + run.Tool.Version)
