@@ -80,11 +80,14 @@ func (x *Index) Board(q BoardQuery) (Board, error) {
 		b.Model = Named{Key(name), name}
 	}
 	values, groups := x.order(&list), map[uint32][]int32{}
-	reasons, aside := map[string]int{}, first{n: mostApart}
+	aside, weights := first{n: mostApart}, x.names[weightHashes].id[b.Weights]
+	left := map[barred]int{}
 	for _, i := range matching {
-		if reason := x.unranked(i, b.Weights); reason != "" {
-			reasons[reason]++
-			aside.offer(place{float64(x.published[i]), x.published[i], x.rows[i].id, i})
+		if why := x.bar(i, weights); why != (barred{}) {
+			left[why]++
+			if v := float64(x.published[i]); aside.open(v, x.published[i]) {
+				aside.offer(place{v, x.published[i], x.rows[i].id, i})
+			}
 			continue
 		}
 		b.Compared++
@@ -95,10 +98,10 @@ func (x *Index) Board(q BoardQuery) (Board, error) {
 	}
 	rank(b.Rows, q.By == ByTTFT)
 	for _, p := range aside.sorted() {
-		b.Apart = append(b.Apart, Apart{x.entry(p.row), x.unranked(p.row, b.Weights)})
+		b.Apart = append(b.Apart, Apart{x.entry(p.row), x.says(x.bar(p.row, weights))})
 	}
-	for reason, n := range reasons {
-		b.ApartTotal = append(b.ApartTotal, Facet{Key: reason, Name: reason, N: n})
+	for why, n := range left {
+		b.ApartTotal = append(b.ApartTotal, Facet{Key: x.says(why), Name: x.says(why), N: n})
 	}
 	sortFacets(b.ApartTotal)
 	return b, nil
@@ -142,24 +145,42 @@ func mostOf(variants []Facet) string {
 	return ""
 }
 
-// unranked says why a run has no rank on a board of some weights, "" where it has.
-func (x *Index) unranked(i int32, weights string) string {
-	if reason := x.text(reasons, i); reason != "" {
-		return reason
-	}
-	switch own := x.text(weightHashes, i); {
-	case own == "":
-		return "hash of the weights not known"
+// barred is why a run has no rank on a board: the place of the reason why it is not comparable, or what the board itself wants
+// and it has not: known weights, the same ones, or repeats, of which it has so many. The zero value is a run with a rank.
+type barred struct {
+	reason         uint32
+	unknown, other bool
+	repeats        int32
+}
+
+func (x *Index) bar(i int32, weights uint32) barred {
+	own := x.value[weightHashes][i]
+	switch {
+	case x.reason[i] != 0:
+		return barred{reason: x.reason[i]}
+	case own == 0:
+		return barred{unknown: true}
 	case own != weights:
+		return barred{other: true}
+	case x.rows[i].repeats < leastRepeats:
+		return barred{repeats: max(1, x.rows[i].repeats)}
+	}
+	return barred{}
+}
+
+// says is the reason in words.
+func (x *Index) says(b barred) string {
+	switch {
+	case b.reason != 0:
+		return x.names[reasons].text[b.reason]
+	case b.unknown:
+		return "hash of the weights not known"
+	case b.other:
 		return "other weights"
+	case b.repeats > 1:
+		return fmt.Sprintf("measured %d times, fewer than %d", b.repeats, leastRepeats)
 	}
-	switch n := x.rows[i].repeats; {
-	case n <= 1:
-		return "one sample"
-	case n < leastRepeats:
-		return fmt.Sprintf("measured %d times, fewer than %d", n, leastRepeats)
-	}
-	return ""
+	return "one sample"
 }
 
 // boardRow is the best of a machine's runs.

@@ -199,6 +199,25 @@ func (x *Index) Find(q Query) (Page, error) {
 	return page, nil
 }
 
+// Newest gives at most n listed runs that match, comparable or not, the newest first.
+func (x *Index) Newest(q Query, n int) ([]*Entry, error) {
+	q.Sort, q.All, q.Limit = ByNewest, true, defaultLimit
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	s := scan{x: x, filters: x.filters(&q), values: x.order(&q), all: true, top: first{n: n}}
+	for i := int32(len(x.rows)) - 1; i >= 0; i-- {
+		s.row(i)
+	}
+	var list []*Entry
+	for _, p := range s.top.sorted() {
+		list = append(list, x.entry(p.row))
+	}
+	return list, nil
+}
+
 // cut takes a page out of the places that were found, which are one more where there are more, and sets the cursors to its
 // neighbours; later says that it is not the first, back that it was asked for from behind.
 func (page *Page) cut(top []place, q *Query, later, back bool) []place {

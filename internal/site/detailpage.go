@@ -102,30 +102,23 @@ func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
 
 // runsOf gives the listed runs of a kind, all and the comparable ones.
 func (p *pages) runsOf(k kind, key string) (all, comparable []*catalog.Entry, err error) {
-	for _, x := range []struct {
-		everything bool
-		to         *[]*catalog.Entry
-	}{{true, &all}, {false, &comparable}} {
-		q := catalog.Query{All: x.everything, Sort: catalog.ByNewest, Limit: pageOfIndex}
-		k.ask(&q, key)
-		for range mostDetailed / pageOfIndex {
-			page, err := p.Index.Find(q)
-			if err != nil {
-				return nil, nil, err
-			}
-			*x.to = append(*x.to, page.Entries...)
-			if q.Cursor = page.Next; q.Cursor == "" {
-				break
-			}
+	var q catalog.Query
+	k.ask(&q, key)
+	if all, err = p.Index.Newest(q, mostDetailed); err != nil {
+		return nil, nil, err
+	}
+	for _, e := range all {
+		if e.Incomparable() == "" {
+			comparable = append(comparable, e)
 		}
 	}
 	return all, comparable, nil
 }
 
-// A detail page looks at the newest of so many runs, asked for in pages.
+// A detail page looks at the newest of so many runs, a list of all at so many of each.
 const (
+	mostDetailed = 2000
 	pageOfIndex  = 200
-	mostDetailed = 600
 )
 
 // json writes the page's numbers for programs.

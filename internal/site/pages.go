@@ -19,6 +19,8 @@ import (
 // Index is what the pages ask about all runs.
 type Index interface {
 	Find(q catalog.Query) (catalog.Page, error)
+	// Newest gives at most n runs that match, comparable or not.
+	Newest(q catalog.Query, n int) ([]*catalog.Entry, error)
 	Facets(q catalog.Query, since ...time.Time) catalog.Facets
 	Board(q catalog.BoardQuery) (catalog.Board, error)
 	Suggest(text string, n int) []catalog.Suggestion
