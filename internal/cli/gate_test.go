@@ -270,3 +270,60 @@ func (j *job) holds(term string) bool {
 	}
 	return j.value(term) != "" && j.value(term) != "false"
 }
+
+// What the recipe shows of a workflow names inputs that there are, and gives those that must be given.
+func TestTheRecipeOfTheGateNamesItsInputs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/recipes/regression-gate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gate workflow
+	var act action
+	readYAML(t, "../../.github/workflows/speed-gate.yml", &gate)
+	readYAML(t, "../../action.yml", &act)
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of YAML", len(blocks))
+	}
+	var caller struct {
+		On   string `yaml:"on"`
+		Jobs map[string]struct {
+			Uses        string            `yaml:"uses"`
+			With        map[string]string `yaml:"with"`
+			Permissions map[string]string `yaml:"permissions"`
+		} `yaml:"jobs"`
+	}
+	var steps []step
+	for i, into := range []any{&caller, &steps} {
+		if err := yamldoc.Decode("the recipe", []byte(blocks[i][1]), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := caller.Jobs["speed"]
+	if !strings.Contains(job.Uses, "/.github/workflows/speed-gate.yml@") || fmt.Sprint(job.Permissions) != fmt.Sprint(gate.Jobs.Gate.Permissions) {
+		t.Errorf("it uses %s with %v", job.Uses, job.Permissions)
+	}
+	for _, given := range []struct {
+		with   map[string]string
+		inputs map[string]actionInput
+	}{{job.With, gate.On.Call.Inputs}, {steps[0].With, act.Inputs}} {
+		for name := range given.with {
+			if _, known := given.inputs[name]; !known {
+				t.Errorf("there is no input %q", name)
+			}
+		}
+		for name, input := range given.inputs {
+			if _, there := given.with[name]; input.Required && !there {
+				t.Errorf("the input %q is missing", name)
+			}
+		}
+	}
+	for name := range act.Inputs {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("the recipe does not name the input %q", name)
+		}
+		if _, passed := gate.On.Call.Inputs[name]; !passed && name != "out" {
+			t.Errorf("the workflow does not hand on %q", name)
+		}
+	}
+}

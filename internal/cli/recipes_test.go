@@ -27,6 +27,9 @@ type command struct {
 	shown      []string
 }
 
+// standIn says of a page which server runs at which port from there on: "<!-- old serves at 8000 -->".
+var standIn = regexp.MustCompile(`^<!-- ([a-z0-9]+) serves at (\d+) -->$`)
+
 // commandsOf reads the console blocks of a page: "$ " begins a command, "> " goes on with it, the rest is output.
 func commandsOf(page string) (list []command) {
 	inside := false
@@ -34,6 +37,8 @@ func commandsOf(page string) (list []command) {
 		switch {
 		case strings.HasPrefix(line, "```"):
 			inside = line == "```console"
+		case standIn.MatchString(line):
+			list = append(list, command{line: line, text: line})
 		case !inside:
 		case strings.HasPrefix(line, "$ "):
 			list = append(list, command{line: line, text: strings.TrimPrefix(line, "$ ")})
@@ -59,7 +64,7 @@ type kitchen struct {
 // Every command of every recipe does what the recipe shows.
 func TestRecipes(t *testing.T) {
 	pages, err := filepath.Glob(recipes + "/*.md")
-	if err != nil || len(pages) < 1 {
+	if err != nil || len(pages) < 5 {
 		t.Fatal(pages, err)
 	}
 	for _, path := range pages {
@@ -90,27 +95,36 @@ func (k *kitchen) follow(c command) {
 		k.shows(c, fmt.Sprintln(k.code))
 		return
 	}
+	if at := standIn.FindStringSubmatch(c.text); at != nil {
+		k.t.Cleanup(k.serves("127.0.0.1:"+at[2], k.profile(at[1])))
+		return
+	}
 	text, file, _ := strings.Cut(c.text, " > ")
-	text, aside := strings.CutSuffix(text, " &")
 	parsed, err := launch.Parse(text, func(string) string { return "" })
 	if err != nil || parsed.Args[0] != "speedmatrix" {
 		k.t.Fatalf("%s: %v; a recipe has commands of speedmatrix alone", c.line, err)
 	}
 	args := parsed.Args[1:]
 	k.measured = k.measured || args[0] == "run" || slices.Contains(args, "--interleave")
-	if aside {
-		k.servesAside(args[1:])
-		return
-	}
 	k.main(args...)
 	if k.code != 0 && k.code != 7 {
 		k.t.Fatalf("%s ends with %d:\n%s%s", c.line, k.code, k.out.String(), k.err.String())
 	}
 	if file != "" {
-		writeFile(k.t, file, k.out.String())
-		k.out.buffer.Reset()
+		k.keeps(file)
 	}
 	k.shows(c, k.out.String()+k.err.String())
+}
+
+// keeps writes standard output to a file; one that stands beside the recipes must be that.
+func (k *kitchen) keeps(file string) {
+	k.t.Helper()
+	text := k.out.String()
+	k.out.buffer.Reset()
+	writeFile(k.t, file, text)
+	if want, err := os.ReadFile(filepath.Join(k.home, recipes, file)); err == nil && string(want) != text {
+		k.t.Errorf("%s beside the recipe is not what its command writes", file)
+	}
 }
 
 // Changing parts of an output: days, names of runs, and numbers that hang on new prompts.
@@ -133,7 +147,6 @@ func (k *kitchen) sameLine(line string) string {
 // shows wants the lines that a recipe shows to be the output; "…" stands for any lines.
 func (k *kitchen) shows(c command, output string) {
 	k.t.Helper()
-	k.t.Logf("%s\n%s", c.line, output)
 	lines := func(list []string) []string {
 		return slices.DeleteFunc(list, func(line string) bool { return strings.TrimSpace(line) == "" })
 	}
@@ -154,36 +167,29 @@ func (k *kitchen) shows(c command, output string) {
 	}
 }
 
-// servesAside is `speedmatrix sim PROFILE --port PORT &`.
-func (k *kitchen) servesAside(args []string) {
+// profile is the machine that stands for a server.
+func (k *kitchen) profile(name string) *profile.Profile {
 	k.t.Helper()
-	o := simserver.Options{Noise: 0.005}
-	name, port := args[0], "8000"
-	for i := 1; i+1 < len(args); i += 2 {
-		switch args[i] {
-		case "--port":
-			port = args[i+1]
-		default:
-			k.t.Fatalf("sim with %s is not known here", args[i])
-		}
-	}
-	p, err := profile.Named(name)
+	data, err := os.ReadFile(filepath.Join(k.home, "testdata/recipes", name+".yaml"))
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	k.t.Cleanup(k.serves("127.0.0.1:"+port, p, o))
+	p, err := profile.Decode(name, data)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return p
 }
 
 // serves starts the simulated engine at an address; what it gives stops it.
-func (k *kitchen) serves(address string, p *profile.Profile, o simserver.Options) (stop func()) {
+func (k *kitchen) serves(address string, p *profile.Profile) (stop func()) {
 	k.t.Helper()
 	l, err := k.net.Listen(address)
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	k.seed++
-	o.Seed = k.seed
-	server, err := simserver.New(p, o)
+	server, err := simserver.New(p, simserver.Options{Noise: 0.005, Seed: k.seed})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -198,14 +204,7 @@ func (k *kitchen) serve(spec launch.Spec) (launch.Child, error) {
 	if strings.HasPrefix(spec.Args[0], "old/") || strings.HasPrefix(spec.Args[0], "branch/") {
 		name = "old"
 	}
-	data, err := os.ReadFile(filepath.Join(k.home, "testdata/recipes", name+".yaml"))
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	p, err := profile.Decode(name, data)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	p := k.profile(name)
 	address := local
 	if i := slices.Index(spec.Args, "--port"); i > 0 {
 		address = "127.0.0.1:" + spec.Args[i+1]
@@ -219,7 +218,7 @@ func (k *kitchen) serve(spec launch.Spec) (launch.Child, error) {
 			return
 		default:
 		}
-		c.close = k.serves(address, p, simserver.Options{Noise: 0.005})
+		c.close = k.serves(address, p)
 	})
 	return c, nil
 }

@@ -221,14 +221,15 @@ func (v *values) facts(g Group, facts speedmatrix.Facts, first []string) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(facts)) {
-		if !slices.Contains(derived, key) {
+		if !slices.Contains(observed, key) {
 			v.put(g, key, facts.Text(key))
 		}
 	}
 }
 
-// derived are facts that follow from others: what a token costs by the model's configuration.
-var derived = []string{"read_bytes_per_token", "kv_bytes_per_token", "flop_per_token", "flop_per_attention_pair"}
+// observed are facts that nobody sets: what a token costs by the model's configuration, and how long the server took to
+// be ready.
+var observed = []string{"ready_seconds", "read_bytes_per_token", "kv_bytes_per_token", "flop_per_token", "flop_per_attention_pair"}
 
 func (v *values) rest(run *speedmatrix.Run) {
 	v.put(GroupRest, "origin", string(run.Origin))

@@ -26,7 +26,7 @@ func TestSettingsStandByHowMuchTheyMatter(t *testing.T) {
 	a.LaunchCommand = &speedmatrix.Fact{Value: "CUDA_VISIBLE_DEVICES=0 vllm serve tiny --max-num-seqs 8 --enable-prefix-caching", Source: "process"}
 	b.LaunchCommand = &speedmatrix.Fact{Value: "CUDA_VISIBLE_DEVICES=1 vllm serve tiny --max-num-seqs=16", Source: "process"}
 	b.Model = speedmatrix.Facts{speedmatrix.ModelName: {Value: "Big"}, speedmatrix.ModelQuantization: {Value: "FP8"}}
-	b.Engine = speedmatrix.Facts{speedmatrix.EngineVersion: {Value: "1.1"}, "zeta": {Value: true}}
+	b.Engine = speedmatrix.Facts{speedmatrix.EngineVersion: {Value: "1.1"}, "zeta": {Value: true}, "ready_seconds": {Value: 5.25}}
 	a.Hardware = speedmatrix.Facts{speedmatrix.HardwareGPU: {Value: "X"}}
 	b.Hardware = speedmatrix.Facts{speedmatrix.HardwareGPU: {Value: "Y"}}
 	b.Method.KVPlan, b.Method.Salt = "reserve", "other"
