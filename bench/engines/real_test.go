@@ -3,7 +3,9 @@ package engines
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,11 +18,11 @@ import (
 	"speedmatrix/internal/runfile"
 )
 
-// measure runs the program against the server and gives the run's document.
-func measure(t *testing.T, program, url string, args ...string) *speedmatrix.Run {
+// measure runs the program with those arguments and gives the run's document.
+func measure(t *testing.T, program string, args ...string) *speedmatrix.Run {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	cmd := exec.Command(program, append([]string{"run", url, "--out", out, "--quick"}, args...)...)
+	cmd := exec.Command(program, append([]string{"run", "--out", out, "--quick", "--yes"}, args...)...)
 	text, err := cmd.CombinedOutput()
 	t.Logf("%s\n%s", cmd, text)
 	if err != nil {
@@ -189,4 +191,76 @@ func TestRealLiteLLMIsToldFromWhatStandsBehindIt(t *testing.T) {
 	doc := look(t, build(t), elsewhere(t, "SPEEDMATRIX_TEST_LITELLM"))
 	are(t, doc.Engine, map[string]string{speedmatrix.EngineProxy: "LiteLLM", speedmatrix.EngineProxyVersion: "1.106.12", speedmatrix.EngineName: "llama.cpp",
 		speedmatrix.EngineProxyUpstream: "openai/smollm2-135m", speedmatrix.EngineMetrics: ""})
+}
+
+func TestRealLiteLLMIsMeasured(t *testing.T) {
+	run := measure(t, build(t), elsewhere(t, "SPEEDMATRIX_TEST_LITELLM"), "--contexts", "0,512", "--prefill", "512", "--concurrency", "1,2")
+	for i := range run.Cells {
+		// A small model may loop now and then.
+		if c := &run.Cells[i]; c.Status != speedmatrix.StatusValid && c.Status != speedmatrix.StatusLooped {
+			t.Errorf("%s: %s: %s", c.Key(), c.Status, c.Reason)
+		}
+	}
+	are(t, run.Engine, map[string]string{speedmatrix.EngineProxy: "LiteLLM", speedmatrix.EngineName: "llama.cpp", speedmatrix.EngineMetrics: "",
+		speedmatrix.EngineRunningLimit: "", speedmatrix.EngineKVTokens: "", speedmatrix.EngineThreads: ""})
+	are(t, run.Model, map[string]string{speedmatrix.ModelName: "", speedmatrix.ModelServedName: "smollm2-135m", speedmatrix.ModelMaxLength: ""})
+	if run.LaunchCommand != nil {
+		t.Errorf("the proxy's command line was taken for the engine's: %v", run.LaunchCommand.Value)
+	}
+}
+
+// vllm is how vLLM is started in the folder in which vllm.sh has installed it, on a free port.
+func vllm(t *testing.T, options string) (command string) {
+	t.Helper()
+	folder := elsewhere(t, "SPEEDMATRIX_TEST_VLLM_FOLDER")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("VLLM_ENABLE_V1_MULTIPROCESSING=0 OMP_NUM_THREADS=1 VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 "+
+		"%[1]s/venv/bin/vllm serve %[1]s/SmolLM2-135M-Instruct --served-model-name smollm2-135m --host 127.0.0.1 --port %[2]s "+
+		"--distributed-executor-backend uni --enforce-eager --max-model-len 2048 %[3]s", folder, port, options)
+}
+
+// vLLM counts a preemption when the request runs again: here one of the cells ends before that.
+func TestRealVLLMRunsOutOfItsKVCache(t *testing.T) {
+	run := measure(t, build(t), "--launch", vllm(t, "--max-num-seqs 8 --block-size 32 --num-gpu-blocks-override 72"),
+		"--contexts", "512,1K", "--prefill", "none", "--concurrency", "1,2,4")
+	if n, _ := run.Engine.Int(speedmatrix.EngineKVTokens); n != 2304 {
+		t.Errorf("%d tokens of KV cache", n)
+	}
+	for _, want := range []struct {
+		context, concurrency int
+		status               speedmatrix.Status
+		reason               string
+		attempted            bool
+	}{
+		{512, 1, speedmatrix.StatusValid, "", true},
+		{512, 4, speedmatrix.StatusOverCapacity, "", true},
+		{1024, 2, speedmatrix.StatusOverCapacity, "", true},
+		{1024, 4, speedmatrix.StatusOverCapacity, "4 prompts of 1K need 4,224 of 2,304 tokens of KV cache", false},
+	} {
+		c := run.FindCell(speedmatrix.PhaseDecode, want.context, want.concurrency)
+		if c.Status != want.status || c.Attempts > 0 != want.attempted || !strings.Contains(c.Reason, want.reason) {
+			t.Errorf("%s: %s: %s", c.Key(), c.Status, c.Reason)
+		}
+	}
+}
+
+func TestRealVLLMQueuesBeyondItsSlots(t *testing.T) {
+	run := measure(t, build(t), "--launch", vllm(t, "--max-num-seqs 2"), "--contexts", "0", "--prefill", "none", "--concurrency", "2,5")
+	room, crowd := run.FindCell(speedmatrix.PhaseDecode, 0, 2), run.FindCell(speedmatrix.PhaseDecode, 0, 5)
+	if room.Status != speedmatrix.StatusValid || crowd.Status != speedmatrix.StatusRequestsQueued || *crowd.ActiveRequestsMean > 2.01 {
+		t.Errorf("2 requests: %s, 5 requests: %s: %s, %v running", room.Status, crowd.Status, crowd.Reason, *crowd.ActiveRequestsMean)
+	}
+	if limit, _ := run.Engine.Int(speedmatrix.EngineRunningLimit); limit != 2 || run.Engine.Text(speedmatrix.EngineLaunched) != "true" {
+		t.Errorf("engine %v", run.Engine)
+	}
 }
