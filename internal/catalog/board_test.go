@@ -54,12 +54,12 @@ func TestABoardRanksComparableRunsOfTheSameWeights(t *testing.T) {
 	if strings.Join(got, "|") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
 	}
-	reasons := ""
+	var reasons strings.Builder
 	for _, f := range b.ApartTotal {
-		reasons += fmt.Sprintf("%s %d|", f.Name, f.N)
+		reasons.WriteString(fmt.Sprintf("%s %d|", f.Name, f.N))
 	}
-	if want := "hash of the weights not known 1|measured 2 times, fewer than 3 1|not recomputed: complete 1|one sample 1|other weights 1|speculative decoding 1|"; reasons != want {
-		t.Errorf("apart %s, want %s", reasons, want)
+	if want := "hash of the weights not known 1|measured 2 times, fewer than 3 1|not recomputed: complete 1|one sample 1|other weights 1|speculative decoding 1|"; reasons.String() != want {
+		t.Errorf("apart %s, want %s", reasons.String(), want)
 	}
 	if b.Weights != "aaaa" || b.Of != 14 || b.Compared != 8 || b.Model.Name != "Model-1" || b.Apart[0].Entry.Hardware != "G" {
 		t.Errorf("weights %s, %d of %d, model %v, first apart %s", b.Weights, b.Compared, b.Of, b.Model, b.Apart[0].Entry.Hardware)

@@ -200,7 +200,7 @@ func launchFlags(command *speedmatrix.Fact) (list []string) {
 	}
 	text, _ := command.Value.(string)
 	valued := false
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		switch {
 		case strings.HasPrefix(word, "-") && strings.Trim(word, "-") != "" && !numeric.MatchString(word):
 			list = append(list, word)

@@ -68,7 +68,7 @@ func numberOf(e *catalog.Entry, q *catalog.Query) float64 {
 
 func matches(e *catalog.Entry, q *catalog.Query) bool {
 	names := strings.ToLower(strings.Join([]string{e.Model, e.Hardware, e.Engine, e.EngineVersion, e.Quantization, e.OwnerName, e.Modified, e.Speculative}, "\n"))
-	for _, word := range strings.Fields(strings.ToLower(q.Text)) {
+	for word := range strings.FieldsSeq(strings.ToLower(q.Text)) {
 		in := names
 		if word[0] == '-' {
 			in = strings.Join(e.Flags, "\n")

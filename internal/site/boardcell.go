@@ -1,6 +1,7 @@
 package site
 
 import (
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -95,9 +96,7 @@ func (b boardCell) says() string {
 // link is the board's address for a model.
 func (b boardCell) link(v url.Values, model, weights string) string {
 	out := url.Values{}
-	for name, values := range v {
-		out[name] = values
-	}
+	maps.Copy(out, v)
 	for name, value := range map[string]string{"model": model, "weights": weights, "by": "", "floor": ""} {
 		out.Del(name)
 		if value != "" {

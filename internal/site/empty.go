@@ -1,6 +1,7 @@
 package site
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,9 +86,7 @@ func (p *pages) empty(q *question) *emptyView {
 	var list []near
 	for i, c := range conditions {
 		other := question{params: map[string][]string{}}
-		for name, values := range q.params {
-			other.params[name] = values
-		}
+		maps.Copy(other.params, q.params)
 		for _, name := range append(c.params, "cursor", "facet") {
 			other.params.Del(name)
 		}
@@ -111,7 +110,7 @@ func (p *pages) empty(q *question) *emptyView {
 
 // say is a question in words; the condition at a place is dropped.
 func say(conditions []condition, dropped int) string {
-	text := ""
+	var text strings.Builder
 	for i, c := range conditions {
 		says := c.says
 		if i == dropped {
@@ -119,7 +118,7 @@ func say(conditions []condition, dropped int) string {
 		} else if c.params[0] == "model" {
 			says = "of " + says
 		}
-		text += " " + says
+		text.WriteString(" " + says)
 	}
-	return text
+	return text.String()
 }

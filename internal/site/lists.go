@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -173,9 +174,7 @@ func (q *question) with(pairs ...string) string { return q.address("/runs", pair
 
 func (q *question) address(path string, pairs ...string) string {
 	v := url.Values{}
-	for name, values := range q.params {
-		v[name] = values
-	}
+	maps.Copy(v, q.params)
 	v.Del("cursor")
 	for i := 0; i+1 < len(pairs); i += 2 {
 		v.Del(pairs[i])
