@@ -46,7 +46,7 @@ func (v *browseView) setFacets(f *catalog.Facets) {
 		v.dateFacet(f), v.facet("Hardware changed", "mod", q.Modified, f.Modified),
 	}
 	v.Selects = []selectView{
-		{"model", "Model", facetOptions(f.Models, q.Model, nil)}, {"gpu", "GPU", facetOptions(f.Hardware, q.Hardware, nil)},
+		{"model", "Model", v.named("model", q.Model, f.Models)}, {"gpu", "GPU", v.named("gpu", q.Hardware, f.Hardware)},
 		{"engine", "Engine", engineOptions(&engines, q)}, {"quant", "Quantization", facetOptions(f.Quantizations, q.Quantization, nil)},
 		{"trust", "Trust", facetOptions(trustOffers(f.Levels), levelKey(q.Level), strings.ToLower)}, {"method", "Method", facetOptions(f.Methods, q.Method, nil)},
 		{"since", "Date", v.dateOptions()},
@@ -82,6 +82,9 @@ func (v *browseView) facet(title, param, chosen string, values []catalog.Facet) 
 
 // facetKey is a chosen value as facets have it: models and machines go by keys.
 func facetKey(param, chosen string) string {
+	if chosen == "" {
+		return ""
+	}
 	if param == "model" || param == "gpu" {
 		return catalog.Key(chosen)
 	}
@@ -234,6 +237,15 @@ func facetOptions(values []catalog.Facet, chosen string, word func(string) strin
 		list = append(list, o)
 	}
 	return options(list, chosen)
+}
+
+// named are the models or machines in a select; the chosen one has its name even where no run matches.
+func (v *browseView) named(param, chosen string, values []catalog.Facet) []option {
+	list := facetOptions(values, facetKey(param, chosen), nil)
+	if last := &list[len(list)-1]; chosen != "" && last.On {
+		last.Text = clip(v.name(param, chosen), 80)
+	}
+	return list
 }
 
 // engineOptions are the engines and versions that the column offers, a version behind its engine.

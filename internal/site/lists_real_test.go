@@ -1,8 +1,10 @@
 package site
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -11,12 +13,17 @@ import (
 // becomes waits until a page says yes; while one page gives way to the next there is none to ask.
 func (p *tab) becomes(script string) {
 	p.t.Helper()
+	var last error
 	for p.ctx.Err() == nil {
-		if yes, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](script)); err == nil && yes {
+		ctx, cancel := context.WithTimeout(p.ctx, 5*time.Second)
+		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
+		cancel()
+		if err == nil && yes {
 			return
 		}
+		last = err
 	}
-	p.t.Fatalf("never: %s", script)
+	p.t.Fatalf("never: %s (%v)", script, last)
 }
 
 func TestRealNamesAreSuggestedAsOneTypes(t *testing.T) {
@@ -27,7 +34,7 @@ func TestRealNamesAreSuggestedAsOneTypes(t *testing.T) {
 	press := func(key string) { p.run(chromedp.KeyEvent(key)) }
 	p.run(chromedp.Focus(chromedp.CSS("#q")))
 	press("309")
-	p.run(chromedp.WaitVisible(chromedp.CSS("#sugg li")))
+	p.becomes(`document.querySelector('#sugg').dataset.of === '309'`)
 	if got := eval[string](p, `document.querySelector('#sugg').innerText.replace(/\s+/g, ' ')`); !strings.HasPrefix(got, "RTX 3090 24GB hardware, 17 runs") {
 		t.Errorf("suggested: %s", got)
 	}
@@ -41,7 +48,7 @@ func TestRealNamesAreSuggestedAsOneTypes(t *testing.T) {
 		t.Errorf("after Escape it is open: %s", got)
 	}
 	press("0")
-	p.run(chromedp.WaitVisible(chromedp.CSS("#sugg li")))
+	p.becomes(`document.querySelector('#sugg').dataset.of === '3090' && !document.querySelector('#sugg').hidden`)
 	press(kb.ArrowDown)
 	press("\r")
 	p.becomes(`location.pathname === '/hardware/rtx-3090-24gb' && !!document.querySelector('#versions')`)

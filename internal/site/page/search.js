@@ -16,6 +16,8 @@
   set('aria-controls', list.id);
   let asked = '', waiting = null, at = -1;
   const close = () => {
+    if (waiting) waiting.abort();
+    asked = '';
     list.hidden = true;
     at = -1;
     set('aria-expanded', 'false');
@@ -28,7 +30,8 @@
     if (at >= 0) items[at].setAttribute('aria-selected', 'true');
     set('aria-activedescendant', at >= 0 ? items[at].id : null);
   };
-  const show = found => {
+  const show = (found, text) => {
+    list.dataset.of = text;
     list.replaceChildren(...found.map((s, i) => {
       const item = document.createElement('li'), name = document.createElement('span'), kind = document.createElement('small');
       item.id = 'sugg-' + i;
@@ -47,13 +50,14 @@
   };
   input.addEventListener('input', async () => {
     const text = input.value.trim();
-    asked = text;
-    if (waiting) waiting.abort();
     if (!text) return close();
+    if (waiting) waiting.abort();
+    asked = text;
     waiting = new AbortController();
     try {
       const answer = await fetch(input.dataset.suggest + '?q=' + encodeURIComponent(text), {signal: waiting.signal});
-      if (answer.ok && asked === text) show(await answer.json());
+      const found = answer.ok ? await answer.json() : [];
+      if (asked === text) show(found, text);
     } catch (e) {
       if (e.name !== 'AbortError') close();
     }
@@ -63,7 +67,11 @@
     if (e.key === 'ArrowDown') { e.preventDefault(); mark(at + 1); }
     else if (e.key === 'ArrowUp') { e.preventDefault(); mark(at - 1); }
     else if (e.key === 'Escape') { e.preventDefault(); close(); }
-    else if (e.key === 'Enter' && at >= 0) { e.preventDefault(); location.assign(list.children[at].dataset.url); }
+  });
+  form.addEventListener('submit', e => {
+    if (list.hidden || at < 0) return;
+    e.preventDefault();
+    location.assign(list.children[at].dataset.url);
   });
   input.addEventListener('blur', close);
 })();
