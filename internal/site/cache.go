@@ -3,13 +3,16 @@ package site
 import (
 	"container/list"
 	"errors"
+	"runtime"
 	"sync"
 )
 
 // cache keeps finished bytes by a key that names the version they were made of, the least used of which go first. Two
-// askers of the same key at once wait for one making.
+// askers of the same key at once wait for one making, and few are made at once: a making takes a lot of memory for a
+// moment, and more at once would not be faster. No making may ask the same cache.
 type cache struct {
-	most int
+	most  int
+	seats chan struct{}
 
 	mu    sync.Mutex
 	size  int
@@ -32,7 +35,7 @@ type making struct {
 
 // newCache makes a cache of at most so many bytes.
 func newCache(most int) *cache {
-	return &cache{most: most, order: list.New(), byKey: map[string]*list.Element{}, doing: map[string]*making{}}
+	return &cache{most: most, seats: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), order: list.New(), byKey: map[string]*list.Element{}, doing: map[string]*making{}}
 }
 
 // get gives what build made for a key. An error is not kept; what is larger than an eighth of the cache neither.
@@ -60,6 +63,8 @@ func (c *cache) get(key string, build func() ([][]byte, error)) ([][]byte, error
 		c.mu.Unlock()
 		close(m.done)
 	}()
+	c.seats <- struct{}{}
+	defer func() { <-c.seats }()
 	m.data, m.err = build()
 	return m.data, m.err
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -62,6 +63,31 @@ func TestWhoAsksForWhatIsBeingMadeWaitsForIt(t *testing.T) {
 		wait.Wait()
 		if made.Load() != 1 {
 			t.Errorf("made %d times", made.Load())
+		}
+	})
+}
+
+func TestFewAreMadeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(1 << 20)
+		var now, most atomic.Int32
+		var wait sync.WaitGroup
+		for i := range 50 {
+			wait.Go(func() {
+				_, err := c.get(fmt.Sprint(i), func() ([][]byte, error) {
+					most.Store(max(most.Load(), now.Add(1)))
+					time.Sleep(time.Second)
+					now.Add(-1)
+					return nil, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if want := int32(cap(c.seats)); most.Load() != want {
+			t.Errorf("%d at once, want %d", most.Load(), want)
 		}
 	})
 }

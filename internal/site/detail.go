@@ -93,9 +93,11 @@ type detailView struct {
 	All, AllSay, Self string
 	N                 int
 	Rows              []detailRow
-	Panels            []panelView
-	Trends            []trendView
-	Ramp              template.HTML
+	// RowsSay says that there are more rows, "" where these are all.
+	RowsSay string
+	Panels  []panelView
+	Trends  []trendView
+	Ramp    template.HTML
 }
 
 // detailRow is the newest comparable run of a kind.
@@ -143,7 +145,12 @@ func newDetail(of subject, all, comparable []*catalog.Entry) *detailView {
 		y, _, _ := totalAt(b, oneUser)
 		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.ID, b.ID))
 	})
-	for _, e := range rows {
+	shown := rows
+	if of.form == "" && len(rows) > mostRows {
+		shown = rows[:mostRows]
+		v.RowsSay = fmt.Sprintf("The first %d of %s; the files below have all.", mostRows, unit.Count(len(rows)))
+	}
+	for _, e := range shown {
 		v.Rows = append(v.Rows, newDetailRow(k, e, counts[k.row(e)]))
 	}
 	v.Panels = panels(rows[:min(len(rows), mostPanels)], func(e *catalog.Entry) (string, string) {
@@ -156,8 +163,9 @@ func newDetail(of subject, all, comparable []*catalog.Entry) *detailView {
 	return v
 }
 
-// A detail page has at most so many small trade-offs and trends.
+// A detail page has at most so many rows, small trade-offs and trends.
 const (
+	mostRows   = 60
 	mostPanels = 20
 	mostTrends = 4
 )

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -69,6 +70,23 @@ func TestATrendNamesOnlyChangesBeyondTheIntervals(t *testing.T) {
 	}
 	if _, ok := trendOf("M", "vllm", versioned([2]float32{500, 5}, [2]float32{505, 5}), &place{0, 1}); ok {
 		t.Error("a trend of a cell that no run has")
+	}
+}
+
+func TestALongDetailPageShowsItsFirstRowsAndItsFilesAll(t *testing.T) {
+	var list []*catalog.Entry
+	for i := range mostRows + 50 {
+		e := versioned([2]float32{500, 5})[0]
+		e.ID, e.EngineVersion = fmt.Sprintf("r%03d", i), fmt.Sprintf("0.%d.0", i)
+		list = append(list, e)
+	}
+	engines := kinds[2]
+	page := newDetail(subject{kind: engines, key: "vllm"}, list, list)
+	if len(page.Rows) != mostRows || page.Rows[0].Title != "0.149.0" || page.RowsSay != "The first 60 of 150; the files below have all." {
+		t.Errorf("%d rows from %s: %q", len(page.Rows), page.Rows[0].Title, page.RowsSay)
+	}
+	if v := newDetail(subject{kind: engines, key: "vllm", form: ".csv"}, list, list); len(v.Rows) != len(list) {
+		t.Errorf("%d rows in the file, of %d", len(v.Rows), len(list))
 	}
 }
 

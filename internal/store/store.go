@@ -41,7 +41,7 @@ const (
 	busyTime         = 10 * time.Second
 	postgresOpen     = 16
 	connectionLife   = 30 * time.Minute
-	sqliteCacheKB    = 8 << 10
+	sqliteCacheKB    = 4 << 10
 	sqliteWALPages   = 1000
 	sinceBatch       = 500
 	postgresPrefix   = "postgres://"
