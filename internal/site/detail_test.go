@@ -75,7 +75,7 @@ func TestATrendNamesOnlyChangesBeyondTheIntervals(t *testing.T) {
 
 func TestALongDetailPageShowsItsFirstRowsAndItsFilesAll(t *testing.T) {
 	var list []*catalog.Entry
-	for i := range mostRows + 50 {
+	for i := range 150 {
 		e := versioned([2]float32{500, 5})[0]
 		e.ID, e.EngineVersion = fmt.Sprintf("r%03d", i), fmt.Sprintf("0.%d.0", i)
 		list = append(list, e)
