@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -366,6 +368,91 @@ func TestTheSameRunTwiceIsOneRun(t *testing.T) {
 			t.Errorf("it was sent again: %d bytes, then %d", sent, w.sent)
 		}
 		w.shows(strings.TrimSpace(first))
+	})
+}
+
+// Who deleted or withdrew a run may send it again.
+func TestARunThatIsGoneIsSentAgain(t *testing.T) {
+	submitting(t, func(_ *testing.T, w *submitWorld) {
+		w.signedIn()
+		w.submit("--yes", "--draft")
+		w.ended(0)
+		w.changes(http.MethodDelete, "/api/v1/runs/"+w.address("/upload/"), "")
+		w.holds(0)
+		w.submit("--yes")
+		w.ended(0)
+		first := w.address("/runs/")
+		w.changes(http.MethodPatch, "/api/v1/runs/"+first, `{"visibility":"withdrawn","why":"wrong cable"}`)
+		w.submit("--yes")
+		w.ended(0)
+		w.shows("Published: ")
+		if w.address("/runs/") == first {
+			w.t.Error("the withdrawn run was taken for the new one")
+		}
+		w.holds(2)
+	})
+}
+
+// address is the ID of the run that the command names under that path at its end.
+func (w *submitWorld) address(path string) string {
+	return strings.TrimSpace(w.out.String()[strings.LastIndex(w.out.String(), path)+len(path):])
+}
+
+// changes has the owner change something at the site.
+func (w *submitWorld) changes(method, path, body string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, submitSite+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", jsonKind)
+	w.visits["owner's manage token"](r)
+	out := httptest.NewRecorder()
+	w.handler.ServeHTTP(out, r)
+	if out.Code >= 300 {
+		w.t.Fatalf("%s %s: %d %s", method, path, out.Code, out.Body)
+	}
+}
+
+// What must not leave is shown with the words that stood there, and does not arrive.
+func TestSecretsStayOnThisMachine(t *testing.T) {
+	submitting(t, func(t *testing.T, w *submitWorld) {
+		const secret = "a-key-of-ours-0123456789"
+		w.environ = []string{"OUR_API_KEY=" + secret}
+		document := filepath.Join(w.run, "run.json")
+		text, err := os.ReadFile(document)
+		if err == nil {
+			text = []byte(strings.Replace(string(text), `"AMD EPYC 7302P"`, `"AMD EPYC 7302P `+secret+`"`, 1))
+			err = errors.Join(os.WriteFile(document, text, 0o600), os.WriteFile(filepath.Join(w.run, "engine.log"), []byte("started\nkey "+secret+"\n"), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.signedIn()
+		w.submit("--yes")
+		w.ended(0)
+		w.shows("Taken out before sending:\n", secret, "«redacted: API key")
+		r, err := w.r.store.Get(t.Context(), w.address("/runs/"), 0)
+		if err != nil || !strings.Contains(string(r.Document), "«redacted: API key") {
+			t.Fatalf("%v, %.300s", err, r.Document)
+		}
+		logs := 0
+		for _, b := range r.Blobs {
+			file, err := w.r.blobs.Open(t.Context(), b.Hash)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := io.ReadAll(file)
+			if err = errors.Join(err, file.Close()); err != nil || strings.Contains(string(kept), secret) {
+				t.Errorf("%s: the secret arrived, or %v", b.Name, err)
+			}
+			if b.Name == "engine.log" && strings.Contains(string(kept), "started\nkey «redacted") {
+				logs++
+			}
+		}
+		if logs != 1 {
+			t.Error("the log did not arrive without its secret")
+		}
 	})
 }
 

@@ -238,7 +238,7 @@ func (s *submission) upload(ctx context.Context, p *packed) (*siteclient.Receipt
 		return nil, s.refusal(r)
 	}
 	id, at := begun.JSON201.ID, begun.JSON201.Received
-	if at > 0 {
+	if at > 0 && at < int64(len(p.data)) {
 		s.say("Going on at %d of %d bytes.\n", at, len(p.data))
 	}
 	for size := int64(len(p.data)); at != size; {

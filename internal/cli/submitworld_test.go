@@ -35,6 +35,7 @@ type submitWorld struct {
 	net      *memnet.Network
 	run      string
 	env      map[string]string
+	environ  []string
 	config   string
 	stdin    string
 	typing   io.Reader // in place of stdin
@@ -168,7 +169,7 @@ func (w *submitWorld) main(args ...string) {
 	w.out.buffer.Reset()
 	w.err.buffer.Reset()
 	w.code = Main(w.t.Context(), &Env{Args: args, Stdin: w.typed(), Stdout: &w.out, Stderr: &w.err, Getenv: func(name string) string { return w.env[name] },
-		StdinTerminal: w.terminal, Dial: w.net.DialContext, Signals: w.signals, ConfigDir: w.config})
+		Environ: func() []string { return w.environ }, StdinTerminal: w.terminal, Dial: w.net.DialContext, Signals: w.signals, ConfigDir: w.config})
 }
 
 // submit submits the run to the site.
