@@ -29,8 +29,8 @@ type freshInput struct {
 }
 
 type searchInput struct {
-	Text  string `query:"q" minLength:"1" maxLength:"200"`
-	Limit int    `query:"limit" minimum:"1" maximum:"50" default:"10"`
+	Text  string `query:"q" minLength:"1" maxLength:"200" doc:"The beginning of a name, as one types it."`
+	Limit int    `query:"limit" minimum:"1" maximum:"50" default:"10" doc:"Names at most."`
 }
 
 type suggestion struct {

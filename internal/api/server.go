@@ -104,6 +104,9 @@ func New(mux *http.ServeMux, o Options) *Server {
 	s.registerLists()
 	s.registerMe()
 	mux.HandleFunc("GET "+Prefix+"/docs", s.docs)
+	for _, near := range []string{"/api", "/api/{$}", Prefix, Prefix + "/{$}"} {
+		mux.Handle("GET "+near, http.RedirectHandler(Prefix+"/docs", http.StatusFound))
+	}
 	return s
 }
 

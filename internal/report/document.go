@@ -182,6 +182,9 @@ func provenance(run *speedmatrix.Run) (origin, sentence string) {
 		origin = "Written"
 	}
 	parts := []string{origin + " " + by + " " + tool(run.Tool)}
+	if _, simulated := run.Engine[speedmatrix.EngineSimulated]; simulated {
+		parts = append(parts, "a simulated engine")
+	}
 	if run.Method.Name != "" {
 		parts = append(parts, "method "+Clean(run.Method.Name))
 	}
