@@ -148,13 +148,16 @@ func title(run *speedmatrix.Run) string {
 	return model
 }
 
-// subtitle is the engine and its version, the quantization, and what stands before the engine.
+// subtitle is the engine and its version, the quantization, whether no hardware worked, and what stands before the engine.
 func subtitle(run *speedmatrix.Run) string {
-	through := ""
+	through, simulated := "", ""
+	if text(run.Engine, speedmatrix.EngineSimulated) != "" {
+		simulated = "simulated"
+	}
 	if proxy := joinFacts(" ", text(run.Engine, speedmatrix.EngineProxy), text(run.Engine, speedmatrix.EngineProxyVersion)); proxy != "" {
 		through = "through " + proxy
 	}
-	return joinFacts(" · ", text(run.Engine, speedmatrix.EngineName), text(run.Engine, speedmatrix.EngineVersion), text(run.Model, speedmatrix.ModelQuantization), through)
+	return joinFacts(" · ", text(run.Engine, speedmatrix.EngineName), text(run.Engine, speedmatrix.EngineVersion), text(run.Model, speedmatrix.ModelQuantization), simulated, through)
 }
 
 // hardwareName is the GPUs with their memory, else the CPU.
@@ -182,9 +185,6 @@ func provenance(run *speedmatrix.Run) (origin, sentence string) {
 		origin = "Written"
 	}
 	parts := []string{origin + " " + by + " " + tool(run.Tool)}
-	if _, simulated := run.Engine[speedmatrix.EngineSimulated]; simulated {
-		parts = append(parts, "a simulated engine")
-	}
 	if run.Method.Name != "" {
 		parts = append(parts, "method "+Clean(run.Method.Name))
 	}

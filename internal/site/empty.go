@@ -48,7 +48,7 @@ func (q *question) conditions(names *catalog.Facets) (list []condition) {
 	add(q.Owner, condition{[]string{"uploader"}, "by " + q.Owner, "by anyone"})
 	add(q.Modified, condition{[]string{"mod"}, "on " + q.Modified + " hardware", "on stock or modified hardware"})
 	if q.Level > 0 {
-		add("trust", condition{[]string{"trust"}, "that is " + strings.ToLower(q.Level.String()), "of any level of trust"})
+		add("trust", condition{[]string{"trust"}, "at " + strings.ToLower(q.Level.String()) + " or better", "of any level of trust"})
 	}
 	if q.since != "" || !q.Before.IsZero() {
 		add("since", condition{[]string{"since", "until"}, "in that time", "of any time"})

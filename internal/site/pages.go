@@ -155,7 +155,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 			f.Link, f.LinkText = "/signin?next="+url.QueryEscape(r.URL.RequestURI()), "Sign in"
 		}
 	case errors.As(err, &problem):
-		f = &failure{status: problem.Status, Title: problem.Title, Says: problem.Detail}
+		f = &failure{status: problem.Status, Title: problem.Title, Says: problem.Detail, Link: "/upload", LinkText: "How to upload"}
 		if problem.Pointer != "" {
 			f.Says += " (" + problem.Pointer + ")"
 		}
