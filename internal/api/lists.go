@@ -62,7 +62,7 @@ type facetsOutput struct {
 
 // fresh is the validator of all lists: any change of any run changes it.
 func (s *Server) fresh(ifNoneMatch string) (string, error) {
-	tag := etag(s.o.Index.Sequence())
+	tag := etag(s.o.Index.Sequence(), s.started)
 	if unchanged(ifNoneMatch, tag) {
 		return tag, huma.Status304NotModified()
 	}

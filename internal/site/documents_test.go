@@ -167,3 +167,14 @@ func TestListsAreNamedByWhatTheyAsk(t *testing.T) {
 	says(t, w.page("/runs?model=gemma-3-27b-it-qat&gpu=tpu&engine=vllm&quant=q4_0"), "No run of gemma-3-27b-it-qat in Q4_0 on tpu with vllm yet")
 	says(t, w.page("/runs?model=gpt-oss-20b&gpu=tpu&engine=none"), "Runs of gpt-oss-20b :", "Engine and version none 0 any")
 }
+
+// A site that begins anew, over another store, may come to the same sequence numbers.
+func TestWhatAnotherSiteMadeAtTheAddressIsNotFresh(t *testing.T) {
+	w := newWorld(t)
+	w.invented(3)
+	tag := w.get("/runs").Header().Get("ETag")
+	w.site.started = w.site.started.Add(1)
+	if out := answerTo(w, "/runs", "If-None-Match", tag); out.Code != http.StatusOK {
+		t.Errorf("the page of another site is taken for this one's: %d", out.Code)
+	}
+}

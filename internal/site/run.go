@@ -95,7 +95,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, version int) err
 // tag is the validator of a page: it changes with the run, and with who looks.
 func (p *pages) tag(r *http.Request, parts ...any) string {
 	v := account.FromContext(r.Context())
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v %s %s %s", parts, v.Account.ID, v.Account.Role, p.Version))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v %s %s %s %d", parts, v.Account.ID, v.Account.Role, p.Version, p.started.UnixNano()))
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
