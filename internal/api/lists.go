@@ -29,8 +29,8 @@ type freshInput struct {
 }
 
 type searchInput struct {
-	Text  string `query:"q" minLength:"1" maxLength:"200"`
-	Limit int    `query:"limit" minimum:"1" maximum:"50" default:"10"`
+	Text  string `query:"q" minLength:"1" maxLength:"200" doc:"The beginning of a name, as one types it."`
+	Limit int    `query:"limit" minimum:"1" maximum:"50" default:"10" doc:"Names at most."`
 }
 
 type suggestion struct {
@@ -62,7 +62,7 @@ type facetsOutput struct {
 
 // fresh is the validator of all lists: any change of any run changes it.
 func (s *Server) fresh(ifNoneMatch string) (string, error) {
-	tag := etag(s.o.Index.Sequence())
+	tag := etag(s.o.Index.Sequence(), s.started)
 	if unchanged(ifNoneMatch, tag) {
 		return tag, huma.Status304NotModified()
 	}

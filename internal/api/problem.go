@@ -72,8 +72,11 @@ func (s *Server) worded(ctx context.Context, err error) error {
 	}
 	if d, ok := errors.AsType[*account.Denied](err); ok {
 		code := "forbidden"
-		if d.SignIn {
+		switch {
+		case d.SignIn:
 			code = "sign-in"
+		case d.ReadOnly:
+			code = "read-only"
 		}
 		return refuse(d.Status(), code, capital(d.Error())+".")
 	}

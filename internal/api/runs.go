@@ -139,7 +139,7 @@ func (s *Server) listRuns(ctx context.Context, in *listInput) (*listOutput, erro
 		return nil, refuse(http.StatusUnprocessableEntity, "bad-query", err.Error())
 	}
 	body := s.list(page)
-	tag := etag(s.o.Index.Sequence())
+	tag := etag(s.o.Index.Sequence(), s.started)
 	if unchanged(in.IfNoneMatch, tag) {
 		return nil, huma.Status304NotModified()
 	}

@@ -83,11 +83,13 @@ type Server struct {
 	o       Options
 	api     huma.API
 	limiter *limiter
+	// started is in the validators of lists: another store's at this address are not this one's.
+	started int64
 }
 
 // New adds the API to a mux.
 func New(mux *http.ServeMux, o Options) *Server {
-	s := &Server{o: o, limiter: newLimiter(o.Limits, o.Now)}
+	s := &Server{o: o, limiter: newLimiter(o.Limits, o.Now), started: o.Now().UnixNano()}
 	config := huma.DefaultConfig(o.Name, o.Version)
 	config.DocsPath, config.SchemasPath, config.OpenAPIPath = "", "", "/openapi"
 	config.CreateHooks = nil
@@ -104,6 +106,9 @@ func New(mux *http.ServeMux, o Options) *Server {
 	s.registerLists()
 	s.registerMe()
 	mux.HandleFunc("GET "+Prefix+"/docs", s.docs)
+	for _, near := range []string{"/api", "/api/{$}", Prefix, Prefix + "/{$}"} {
+		mux.Handle("GET "+near, http.RedirectHandler(Prefix+"/docs", http.StatusFound))
+	}
 	return s
 }
 

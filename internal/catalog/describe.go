@@ -165,8 +165,14 @@ func engineName(facts speedmatrix.Facts) string {
 // unlocked names patches that lift a card's limits.
 var unlocked = regexp.MustCompile(`(?i)gpu[-_ ]?unlock|unlocked|vbios|shunt|patched driver|p2p[-_ ]?(?:patch|driver)`)
 
+// SimulatedEngine is how a run's hardware departs from stock where no hardware worked at all.
+const SimulatedEngine = "simulated engine"
+
 // modified says how the hardware departs from how it is sold; "" is stock or unknown.
 func modified(run *speedmatrix.Run) string {
+	if _, simulated := run.Engine[speedmatrix.EngineSimulated]; simulated {
+		return SimulatedEngine
+	}
 	command := ""
 	if run.LaunchCommand != nil {
 		command, _ = run.LaunchCommand.Value.(string)

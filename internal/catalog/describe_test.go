@@ -87,6 +87,12 @@ func TestChangedHardwareAndFlagsAreSeen(t *testing.T) {
 			t.Errorf("%q: %q, flags %q", tt.command, e.Modified, e.Flags)
 		}
 	}
+	run := exampleRun()
+	run.Engine[speedmatrix.EngineSimulated] = fact("rtx3090-x")
+	e := catalog.Describe(run)
+	if got := e.Incomparable(); got != "simulated engine" {
+		t.Errorf("a simulated engine does not compare because of %q", got)
+	}
 	for value, want := range map[any]string{"eagle 3": "eagle 3", "None": "", false: "", true: "true"} {
 		run := exampleRun()
 		run.Engine[speedmatrix.EngineSpeculative] = fact(value)

@@ -81,7 +81,7 @@ type Entry struct {
 	HardwareKey   string
 	Engine        string
 	EngineVersion string
-	// Modified says how the hardware differs from stock: "unlocked card"; "" is stock.
+	// Modified says how the hardware differs from stock: "modified card, unlocked", "simulated engine"; "" is stock.
 	Modified string
 	// Speculative is how tokens were drafted, "" without.
 	Speculative string

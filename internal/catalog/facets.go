@@ -62,7 +62,7 @@ func (x *Index) Facets(q Query, since ...time.Time) Facets {
 	out := Facets{Total: c.total, Oldest: fromMicros(c.oldest), Newest: fromMicros(c.newest), Since: c.since, Levels: levelFacets(c.counts[byLevel]), Modified: x.modifiedFacets(c.counts[byModified])}
 	out.Models, out.Hardware = x.facets(models, c.counts[byModel], Key), x.facets(machines, c.counts[byHardware], Key)
 	out.Engines, out.Versions = x.facets(engines, c.counts[byEngine], Key), x.facets(engineVersions, c.counts[byVersion], same)
-	out.Quantizations, out.Methods = x.facets(quantizations, c.counts[byQuantization], same), x.facets(methods, c.counts[byMethod], same)
+	out.Quantizations, out.Methods = x.facets(quantizations, c.counts[byQuantization], strings.ToLower), x.facets(methods, c.counts[byMethod], same)
 	out.Contexts, out.Concurrencies = axes(c.shapes)
 	return out
 }
@@ -126,9 +126,9 @@ func failing(filters []filter, i int32) (only property, ok bool) {
 	return only, true
 }
 
-// facets are the values of a property that were counted; values with the same key are one.
+// facets are the values of a property that were counted; values with the same key are one, named as most runs write it.
 func (x *Index) facets(k kind, counts []int, keyOf func(string) string) (list []Facet) {
-	at := map[string]int{}
+	at, most := map[string]int{}, map[string]int{}
 	for id, n := range counts {
 		text := x.names[k].text[id]
 		if n == 0 || text == "" {
@@ -137,9 +137,12 @@ func (x *Index) facets(k kind, counts []int, keyOf func(string) string) (list []
 		key := keyOf(text)
 		if j, there := at[key]; there {
 			list[j].N += n
+			if n > most[key] || n == most[key] && text < list[j].Name {
+				most[key], list[j].Name = n, text
+			}
 			continue
 		}
-		at[key] = len(list)
+		at[key], most[key] = len(list), n
 		list = append(list, Facet{Key: key, Name: text, N: n})
 	}
 	sortFacets(list)
@@ -171,7 +174,7 @@ func (x *Index) modifiedFacets(counts []int) []Facet {
 			changed += n
 		}
 	}
-	return []Facet{{"stock", "stock", stock}, {"modified", "unlocked or modified", changed}}
+	return []Facet{{"stock", "stock", stock}, {"modified", "unlocked, modified or simulated", changed}}
 }
 
 // axes are the contexts and the requests at once of the matrices of counted shapes.

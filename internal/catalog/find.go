@@ -71,7 +71,7 @@ func (x *Index) filters(q *Query) (list []filter) {
 		keyOf func(string) string
 	}{
 		{byModel, models, q.Model, Key}, {byHardware, machines, q.Hardware, Key}, {byEngine, engines, q.Engine, Key},
-		{byVersion, engineVersions, q.EngineVersion, same}, {byQuantization, quantizations, q.Quantization, same},
+		{byVersion, engineVersions, q.EngineVersion, same}, {byQuantization, quantizations, q.Quantization, strings.ToLower},
 		{byMethod, methods, q.Method, same}, {byRest, ownerNames, q.Owner, same}, {byRest, sources, q.Source, same},
 		{byRest, weightHashes, q.Weights, same},
 	} {

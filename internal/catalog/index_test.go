@@ -221,6 +221,23 @@ func TestFacetsCountUnderTheRestOfAQuery(t *testing.T) {
 	})
 }
 
+func TestAQuantizationIsOneInAnyLetters(t *testing.T) {
+	var entries []catalog.Entry
+	for i, q := range []string{"fp8", "FP8", "FP8", "AWQ"} {
+		e := catalogtest.Entries(1, 6)[0]
+		e.ID, e.Quantization, e.Sequence = "01k0000000000000000000000"+string(rune('0'+i)), q, int64(i+1)
+		entries = append(entries, e)
+	}
+	x := indexOf(entries)
+	if got := x.Facets(catalog.Query{}).Quantizations; len(got) != 2 || got[0] != (catalog.Facet{Key: "fp8", Name: "FP8", N: 3}) {
+		t.Errorf("%+v", got)
+	}
+	page, err := x.Find(catalog.Query{Quantization: "Fp8", All: true})
+	if err != nil || page.Total != 3 {
+		t.Errorf("%d runs, %v", page.Total, err)
+	}
+}
+
 func TestACursorStandsWhereItStoodWhenRunsComeBetween(t *testing.T) {
 	entries := catalogtest.Entries(200, 5)
 	x := indexOf(entries[:150])

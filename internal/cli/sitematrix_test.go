@@ -214,8 +214,8 @@ func guardedRoutes() []guardedRoute {
 		list = append(list, guardedRoute{"GET", page, "", "", "draft", sees})
 		list = append(list, guardedRoute{"GET", page, "", "", "public", readers})
 	}
-	for _, page := range []string{"/", "/runs", "/runs.json", "/runs.csv", "/runs.atom", "/boards", "/boards.json", "/boards.csv", "/models", "/hardware", "/engines", "/models.json", "/compare?run={id}&run={id}",
-		"/upload", "/signin", "/sitemap.xml", "/robots.txt", "/llms.txt", "/healthz", "/search.json?q=a", "/users/owner", "/api/v1/runs", "/api/v1/facets", "/api/v1/models", "/api/v1/hardware",
+	for _, page := range []string{"/", "/runs", "/runs.json", "/runs.csv", "/runs.atom", "/runs.jsonl", "/boards", "/boards.json", "/boards.csv", "/models", "/hardware", "/engines", "/models.json", "/compare?run={id}&run={id}",
+		"/upload", "/signin", "/sitemap.xml", "/robots.txt", "/llms.txt", "/healthz", "/search.json?q=a", "/users/owner", "/users/owner.json", "/users/owner.atom", "/api/v1/runs", "/api/v1/facets", "/api/v1/models", "/api/v1/hardware",
 		"/api/v1/engines", "/api/v1/search?q=a", "/api/v1/me", "/api/v1/openapi.json", "/api/v1/docs", "/api/v1/compare?run={id}&run={id}"} {
 		list = append(list, guardedRoute{"GET", page, "", "", "public", readers})
 	}

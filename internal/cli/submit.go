@@ -21,6 +21,7 @@ import (
 	"speedmatrix"
 	"speedmatrix/internal/ingest"
 	"speedmatrix/internal/redact"
+	"speedmatrix/internal/report"
 	"speedmatrix/internal/runfile"
 	"speedmatrix/internal/siteclient"
 )
@@ -52,6 +53,9 @@ type submission struct {
 	base   *url.URL
 	client *siteclient.ClientWithResponses
 	token  string
+	// fromLogin says that the token was kept from an earlier login; answered, that the site has answered; began, that an
+	// upload was begun.
+	fromLogin, answered, began bool
 }
 
 func newSubmit(env *Env) *cobra.Command {
@@ -61,7 +65,9 @@ func newSubmit(env *Env) *cobra.Command {
 			if err := s.check(); err != nil {
 				return err
 			}
-			return s.submit(cmd.Context(), args[0])
+			ctx, in := listenForInterrupts(cmd.Context(), env, func() {})
+			defer in.close()
+			return s.submit(ctx, args[0])
 		}}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -82,8 +88,14 @@ func (s *submission) check() error {
 		return usage("submit needs to know the site", "Such as --to http://127.0.0.1:8090, where `speedmatrix serve` serves one.")
 	}
 	u, err := url.Parse(s.to)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return usage(fmt.Sprintf("--to %q is no address of a site", s.to), "It begins with http:// or https://.")
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return usage(fmt.Sprintf("--to %q is no address of a site", s.to), "It is such as https://speed.example.org, or http://127.0.0.1:8090 of `speedmatrix serve`.")
+	}
+	if u.User != nil {
+		return usage("--to carries a user name or a password", "A token for the site comes from --token-file or $SPEEDMATRIX_TOKEN.")
+	}
+	if s.draft && s.why != "" {
+		return usage("--why is said when a run is published, and --draft publishes nothing", "Leave one of the two out.")
 	}
 	if s.draft && s.unlisted {
 		return usage("--draft and --unlisted exclude each other", "A draft is seen by you alone, an unlisted run by whoever has its address.")
@@ -99,6 +111,7 @@ func (s *submission) submit(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	s.env.shown = s.env.shown.Keeping(s.base.Hostname())
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -184,7 +197,7 @@ func (s *submission) connect() error {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: s.env.Dial, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 2 * time.Minute}
 	// A redirect would take the token and the run to where nobody sent them.
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		return fmt.Errorf("the site sends to %s", r.URL)
+		return &away{r.URL}
 	}}
 	var err error
 	s.client, err = siteclient.NewClientWithResponses(s.base.String()+"/api/v1", siteclient.WithHTTPClient(client),
@@ -200,17 +213,24 @@ func (s *submission) connect() error {
 
 // findToken reads the token from where the user put it, or from the last login.
 func (s *submission) findToken() error {
+	from := "$SPEEDMATRIX_TOKEN"
+	s.token = strings.TrimSpace(s.env.Getenv("SPEEDMATRIX_TOKEN"))
 	if s.tokenFile != "" {
 		data, err := os.ReadFile(s.tokenFile)
 		if err != nil {
 			return unreadable("token file", err)
 		}
-		s.token = strings.TrimSpace(string(data))
-		return nil
+		from, s.token = s.tokenFile, strings.TrimSpace(string(data))
+		if s.token == "" {
+			return usage(fmt.Sprintf("the token file %s is empty", s.tokenFile), "A token comes from "+s.base.String()+"/me/tokens.")
+		}
 	}
-	s.token = s.env.Getenv("SPEEDMATRIX_TOKEN")
+	if strings.ContainsFunc(s.token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return usage("what stands in "+from+" is no token", "It is one word without blanks, from "+s.base.String()+"/me/tokens.")
+	}
 	if s.token == "" {
 		s.token = s.env.siteTokens()[s.base.String()]
+		s.fromLogin = s.token != ""
 	}
 	return nil
 }
@@ -226,17 +246,17 @@ func (e *Env) tokenPath() string {
 // siteTokens are the tokens of logins, by the site's address.
 func (e *Env) siteTokens() map[string]string {
 	tokens := map[string]string{}
-	if data, err := os.ReadFile(e.tokenPath()); err == nil && json.Unmarshal(data, &tokens) != nil {
+	if data, err := os.ReadFile(e.tokenPath()); err == nil && (json.Unmarshal(data, &tokens) != nil || tokens == nil) {
 		return map[string]string{}
 	}
 	return tokens
 }
 
-// keepToken keeps the token of a login for the next time.
-func (s *submission) keepToken() error {
+// keepToken keeps the token of a login for the next time, where that is possible.
+func (s *submission) keepToken() {
 	path := s.env.tokenPath()
 	if path == "" {
-		return nil
+		return
 	}
 	tokens := s.env.siteTokens()
 	tokens[s.base.String()] = s.token
@@ -251,9 +271,8 @@ func (s *submission) keepToken() error {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("the token cannot be kept in %s: %v", path, err), Next: "The login holds for this command alone.", Err: err}
+		_, _ = fmt.Fprintf(s.env.Stderr, "speedmatrix: warning: the login holds for this command alone: the token cannot be kept: %s\n", report.Clean(s.env.shownText(err.Error())))
 	}
-	return nil
 }
 
 func (s *submission) say(format string, args ...any) {
@@ -290,7 +309,7 @@ func (s *submission) confirm(ctx context.Context) error {
 	s.say("Upload to %s? [y/N] ", s.base)
 	answer, err := readLine(ctx, s.env.Stdin)
 	if err != nil {
-		return interruptedOr(ctx, err)
+		return s.interruptedOr(ctx, err)
 	}
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return &speedmatrix.Error{Kind: speedmatrix.KindInterrupted, What: "nothing was uploaded, as you wished"}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -102,19 +101,17 @@ func (s *submission) publish(ctx context.Context, r *siteclient.Receipt) (*sitec
 		body.Why = &s.why
 	}
 	var changed *siteclient.ChangeRunResponse
-	answer, err := s.again(ctx, "The publication", func() (*http.Response, error) {
-		var err error
-		changed, err = s.client.ChangeRunWithResponse(ctx, r.ID, nil, body)
-		if err != nil {
-			return nil, err
+	answer, err := s.again(ctx, "The publication", func() (got reply, err error) {
+		if changed, err = s.client.ChangeRunWithResponse(ctx, r.ID, nil, body); err == nil {
+			got = reply{changed.HTTPResponse, changed.ApplicationProblemJSONDefault}
 		}
-		return changed.HTTPResponse, nil
+		return got, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if changed.JSON200 == nil {
-		return nil, s.refusal(answer, changed.ApplicationProblemJSONDefault)
+		return nil, s.refusal(answer)
 	}
 	out := *r
 	out.Visibility = string(changed.JSON200.Visibility)
@@ -125,20 +122,21 @@ func (s *submission) publish(ctx context.Context, r *siteclient.Receipt) (*sitec
 func (s *submission) login(ctx context.Context) error {
 	begun, err := s.client.BeginDeviceWithResponse(ctx, siteclient.BeginDeviceJSONRequestBody{Scopes: []siteclient.DeviceInputBodyScopes{"read", "submit", "manage"}})
 	if err != nil {
-		return &speedmatrix.Error{Kind: speedmatrix.KindNoServer, What: fmt.Sprintf("%s did not answer: %v", s.base, err), Next: "Is its address right?", Err: err}
+		return s.interruptedOr(ctx, s.noAnswer(err))
 	}
 	if begun.JSON200 == nil {
-		return s.refusal(begun.HTTPResponse, begun.ApplicationProblemJSONDefault)
+		return s.refusal(reply{begun.HTTPResponse, begun.ApplicationProblemJSONDefault})
 	}
 	d := begun.JSON200
 	s.say("Sign in at %s and type the code %s\n", report.Clean(d.VerificationURI), report.Clean(d.UserCode))
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.ExpiresIn)*time.Second)
-	defer cancel()
-	pause := time.Duration(cmp.Or(d.Interval, 5)) * time.Second
+	late := time.After(time.Duration(d.ExpiresIn) * time.Second)
+	pause := time.Duration(max(1, cmp.Or(d.Interval, 5))) * time.Second
 	for {
 		select {
 		case <-ctx.Done():
-			return interruptedOr(ctx, &speedmatrix.Error{Kind: speedmatrix.KindRefused, What: "nobody signed in in time", Next: "Repeat the command."})
+			return s.interruptedOr(ctx, ctx.Err())
+		case <-late:
+			return nobodySignedIn()
 		case <-time.After(pause):
 		}
 		answer, err := s.client.DeviceTokenWithResponse(ctx, siteclient.DeviceTokenJSONRequestBody{DeviceCode: d.DeviceCode})
@@ -147,16 +145,30 @@ func (s *submission) login(ctx context.Context) error {
 			continue // the network may come back before the code expires
 		case answer.JSON200 != nil:
 			s.token = answer.JSON200.AccessToken
-			return s.keepToken()
-		case answer.ApplicationProblemJSONDefault == nil:
-			return s.refusal(answer.HTTPResponse, nil)
+			s.keepToken()
+			return nil
 		}
-		switch answer.ApplicationProblemJSONDefault.Code {
+		r := reply{answer.HTTPResponse, answer.ApplicationProblemJSONDefault}
+		if r.later() {
+			continue
+		}
+		if r.problem == nil {
+			return s.refusal(r)
+		}
+		switch r.problem.Code {
 		case "authorization_pending":
 		case "slow_down":
 			pause += 5 * time.Second
+		case "access_denied":
+			return &speedmatrix.Error{Kind: speedmatrix.KindRefused, What: fmt.Sprintf("the login was refused at %s", s.base), Next: "Repeat the command, or give a token with --token-file."}
+		case "not-found": // the site's clock was first
+			return nobodySignedIn()
 		default:
-			return s.refusal(answer.HTTPResponse, answer.ApplicationProblemJSONDefault)
+			return s.refusal(r)
 		}
 	}
+}
+
+func nobodySignedIn() error {
+	return &speedmatrix.Error{Kind: speedmatrix.KindRefused, What: "nobody signed in in time", Next: "Repeat the command: it shows another code."}
 }

@@ -162,7 +162,7 @@ func plain(err error) string {
 func (u *unpacker) file(header *tar.Header, in io.Reader) error {
 	name := header.Name
 	if header.Typeflag != tar.TypeReg || path.Clean(name) != name || !fileName.MatchString(name) {
-		return bad("foreign-file", "The archive holds something that is no file of a run", "A run has run.json, cells/…parquet, server.parquet, machine.parquet and engine.log.", printable(name))
+		return bad("foreign-file", "The archive holds something that is no file of a run", "A run has run.json first, then cells/…parquet, server.parquet, machine.parquet and engine.log, without folders of their own and without a page.", printable(name))
 	}
 	if u.seen[name] {
 		return bad("file-twice", "The archive holds a file twice", "Each file of a run stands in it once.", name)

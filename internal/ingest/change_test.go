@@ -172,6 +172,7 @@ func matrix(t testing.TB, id string, factor float64) []byte {
 		run["cells"] = list
 		run["plan"] = with(run["plan"].(map[string]any), "concurrency", []any{1, 2, 3, 4, 5, 6, 7, 8})
 		run["launch_command"] = map[string]any{"value": "vllm serve x", "source": "process"}
+		delete(run["engine"].(map[string]any), speedmatrix.EngineSimulated)
 	})
 	return archived(t, regular("run.json", doc), regular("machine.parquet", readFile(t, small+"/machine.parquet")))
 }

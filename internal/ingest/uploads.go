@@ -66,7 +66,10 @@ func (s *Service) Begin(ctx context.Context, by account.Visitor, size int64, has
 	if by.SignedIn() {
 		u, err := s.o.Store.UploadByHash(ctx, uploader(by), hash)
 		if err == nil && u.Size == size && now.Before(u.ExpiresAt) {
-			return s.grown(u), nil
+			var goesOn bool
+			if goesOn, err = s.goesOn(ctx, u); goesOn {
+				return s.grown(u), nil
+			}
 		}
 		if err != nil && !errors.Is(err, catalog.ErrNotFound) {
 			return u, err
@@ -78,6 +81,15 @@ func (s *Service) Begin(ctx context.Context, by account.Visitor, size int64, has
 	}
 	u := catalog.Upload{ID: id, Owner: uploader(by), Hash: hash, Size: size, CreatedAt: now, ExpiresAt: now.Add(s.o.KeepUploads)}
 	return u, s.o.Store.PutUpload(ctx, u)
+}
+
+// goesOn says whether an upload is the way to its run still: one that became a run that was deleted or withdrawn is over.
+func (s *Service) goesOn(ctx context.Context, u catalog.Upload) (bool, error) {
+	if u.Run == "" {
+		return true, nil
+	}
+	r, err := s.o.Store.Get(ctx, u.Run, 0)
+	return err == nil && r.Entry.Visibility != catalog.Withdrawn, err
 }
 
 // grown says how much of an upload is on the disk.

@@ -148,13 +148,16 @@ func title(run *speedmatrix.Run) string {
 	return model
 }
 
-// subtitle is the engine and its version, the quantization, and what stands before the engine.
+// subtitle is the engine and its version, the quantization, whether no hardware worked, and what stands before the engine.
 func subtitle(run *speedmatrix.Run) string {
-	through := ""
+	through, simulated := "", ""
+	if text(run.Engine, speedmatrix.EngineSimulated) != "" {
+		simulated = "simulated"
+	}
 	if proxy := joinFacts(" ", text(run.Engine, speedmatrix.EngineProxy), text(run.Engine, speedmatrix.EngineProxyVersion)); proxy != "" {
 		through = "through " + proxy
 	}
-	return joinFacts(" · ", text(run.Engine, speedmatrix.EngineName), text(run.Engine, speedmatrix.EngineVersion), text(run.Model, speedmatrix.ModelQuantization), through)
+	return joinFacts(" · ", text(run.Engine, speedmatrix.EngineName), text(run.Engine, speedmatrix.EngineVersion), text(run.Model, speedmatrix.ModelQuantization), simulated, through)
 }
 
 // hardwareName is the GPUs with their memory, else the CPU.

@@ -95,12 +95,25 @@ func ttftNote(d *Document) string {
 }
 
 func mixedTTFT(kinds map[speedmatrix.TTFTKind][]string) string {
+	times := map[string]int{}
+	for _, rows := range kinds {
+		for _, row := range rows {
+			times[row]++
+		}
+	}
 	var parts []string
 	for _, kind := range []speedmatrix.TTFTKind{
 		speedmatrix.TTFTWarm, speedmatrix.TTFTMixed, speedmatrix.TTFTCold, speedmatrix.TTFTUnknown,
 	} {
-		if rows := kinds[kind]; rows != nil {
-			parts = append(parts, string(kind)+" in "+strings.Join(rows, ", "))
+		var where []string
+		for _, row := range kinds[kind] {
+			if times[row] > 1 {
+				row = "some cells of " + row
+			}
+			where = append(where, row)
+		}
+		if where != nil {
+			parts = append(parts, string(kind)+" in "+strings.Join(where, ", "))
 		}
 	}
 	return "TTFT is " + strings.Join(parts, "; ") + " (warm: the prompt came from the server's cache; cold: it had to be read; mixed: some of each)."

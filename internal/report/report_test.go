@@ -163,7 +163,7 @@ func TestNotesComeWithNumbersFirstAndSayWhetherCellsWereTried(t *testing.T) {
 
 func TestTTFTNoteFollowsTheKindsOfTheRows(t *testing.T) {
 	tests := []struct {
-		kinds []speedmatrix.TTFTKind // of 16K and 32K
+		kinds []speedmatrix.TTFTKind // of 16K, 32K and 32K
 		want  string
 	}{
 		{[]speedmatrix.TTFTKind{"warm", "warm"}, "mostly excludes prefill"},
@@ -171,11 +171,12 @@ func TestTTFTNoteFollowsTheKindsOfTheRows(t *testing.T) {
 		{[]speedmatrix.TTFTKind{"mixed", "mixed"}, "some found it"},
 		{[]speedmatrix.TTFTKind{"unknown", "unknown"}, "not known"},
 		{[]speedmatrix.TTFTKind{"warm", "cold"}, "TTFT is warm in 16K; cold in 32K ("},
+		{[]speedmatrix.TTFTKind{"warm", "cold", "unknown"}, "TTFT is warm in 16K; cold in some cells of 32K; unknown in some cells of 32K ("},
 	}
 	for _, test := range tests {
 		run := baseRun()
 		for i, kind := range test.kinds {
-			c := decodeCell((i+1)*16<<10, 1, [4]float64{1, 1, 1, 1})
+			c := decodeCell((min(i, 1)+1)*16<<10, 1+i, [4]float64{1, 1, 1, 1})
 			c.TTFTKind = kind
 			run.Cells = append(run.Cells, c)
 		}

@@ -110,7 +110,7 @@ func (p *pages) board(w http.ResponseWriter, r *http.Request) error {
 	case ".atom":
 		return send(w, "application/atom+xml; charset=utf-8", parts[0])
 	}
-	p.show(w, r, view{title: string(parts[1]), current: "/boards", name: "content", data: template.HTML(parts[0])})
+	p.show(w, r, view{title: string(parts[1]), says: string(parts[2]), current: "/boards", name: "content", data: template.HTML(parts[0])})
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (p *pages) boardBytes(a *boardAsked) ([][]byte, error) {
 	default:
 		err = siteTemplate.ExecuteTemplate(&out, "board", v)
 	}
-	return [][]byte{out.Bytes(), []byte(v.Title)}, err
+	return [][]byte{out.Bytes(), []byte(v.Title), []byte(v.Says)}, err
 }
 
 // boardView writes a board for people.

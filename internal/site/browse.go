@@ -98,7 +98,7 @@ func (p *pages) browse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p.show(w, r, view{title: "Runs", current: "/runs", name: "content", data: template.HTML(parts[0]), head: head})
+	p.show(w, r, view{title: string(parts[1]), says: string(parts[2]), current: "/runs", name: "content", data: template.HTML(parts[0]), head: head})
 	return nil
 }
 
@@ -136,9 +136,13 @@ func (p *pages) browseBytes(q *question) ([][]byte, error) {
 	}
 	v.KeptOfSearch, v.KeptOfSort = q.kept("q"), q.kept("ctx", "n", "sort", "floor")
 	v.KeptOfSelects = q.kept("model", "gpu", "engine", "version", "quant", "trust", "method", "since", "facet")
+	title := "Runs" + say(q.conditions(&facets), -1)
+	if v.Empty != nil {
+		title = v.Empty.Title
+	}
 	var out bytes.Buffer
 	err = siteTemplate.ExecuteTemplate(&out, "browse", v)
-	return [][]byte{out.Bytes()}, err
+	return [][]byte{out.Bytes(), []byte(clip(title, 200)), []byte(v.Says)}, err
 }
 
 // refusedQuestion is the index's word on a query that it cannot answer.
@@ -242,6 +246,9 @@ func (v *browseView) setRows(page *catalog.Page) {
 		kind = plural(page.Total, "run", "runs")
 	}
 	v.Count = unit.Count(len(page.Entries)) + " of " + kind
+	if page.Total == 0 {
+		v.Count = "No " + strings.TrimPrefix(kind, "0 ")
+	}
 	if page.Total > len(page.Entries) {
 		v.Count += ", 50 a page"
 	}

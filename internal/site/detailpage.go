@@ -40,7 +40,7 @@ func (p *pages) detail(w http.ResponseWriter, r *http.Request, k kind) error {
 	case ".atom":
 		return send(w, "application/atom+xml; charset=utf-8", parts[0])
 	}
-	p.show(w, r, view{title: string(parts[1]), current: "/" + k.Path, name: "content", data: template.HTML(parts[0]),
+	p.show(w, r, view{title: string(parts[1]), says: string(parts[2]), current: "/" + k.Path, name: "content", data: template.HTML(parts[0]),
 		head: template.HTML(`<link rel="alternate" type="application/atom+xml" href="/` + k.Path + "/" + template.HTMLEscapeString(url.PathEscape(of.key)) + `.atom">`)})
 	return nil
 }
@@ -59,7 +59,7 @@ func cellAsked(r *http.Request) *place {
 	return &place{context, n}
 }
 
-// detailBytes makes the page or a file of it; its second part is the page's title.
+// detailBytes makes the page or a file of it; behind the page stand its title and its sentence.
 func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
 	k := of.kind
 	all, comparable, err := p.runsOf(k, of.key)
@@ -95,7 +95,7 @@ func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
 		}
 		v.Facts, v.Ramp = k.facts(run, all), ramp()
 		err = siteTemplate.ExecuteTemplate(&out, "detail", v)
-		return [][]byte{out.Bytes(), []byte(v.Name)}, err
+		return [][]byte{out.Bytes(), []byte(v.Name), []byte(v.Says)}, err
 	}
 	return [][]byte{out.Bytes()}, err
 }

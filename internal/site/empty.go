@@ -2,11 +2,11 @@ package site
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
 	"speedmatrix/internal/catalog"
-	"speedmatrix/internal/unit"
 )
 
 // emptyView stands in place of a list without a run: what was asked, the nearest questions that have an answer, and how to
@@ -39,7 +39,7 @@ func (q *question) conditions(names *catalog.Facets) (list []condition) {
 		}
 	}
 	add(q.Model, condition{[]string{"model"}, nameOf(names.Models, q.Model), "of any model"})
-	add(q.Quantization, condition{[]string{"quant"}, "in " + q.Quantization, "in any quantization"})
+	add(q.Quantization, condition{[]string{"quant"}, "in " + nameOf(names.Quantizations, q.Quantization), "in any quantization"})
 	add(q.Hardware, condition{[]string{"gpu"}, "on " + nameOf(names.Hardware, q.Hardware), "on other hardware"})
 	if q.Engine != "" || q.EngineVersion != "" {
 		add("engine", condition{[]string{"engine", "version"}, "with " + joined(" ", nameOf(names.Engines, q.Engine), q.EngineVersion), "with any engine"})
@@ -48,7 +48,7 @@ func (q *question) conditions(names *catalog.Facets) (list []condition) {
 	add(q.Owner, condition{[]string{"uploader"}, "by " + q.Owner, "by anyone"})
 	add(q.Modified, condition{[]string{"mod"}, "on " + q.Modified + " hardware", "on stock or modified hardware"})
 	if q.Level > 0 {
-		add("trust", condition{[]string{"trust"}, "that is " + strings.ToLower(q.Level.String()), "of any level of trust"})
+		add("trust", condition{[]string{"trust"}, "at " + strings.ToLower(q.Level.String()) + " or better", "of any level of trust"})
 	}
 	if q.since != "" || !q.Before.IsZero() {
 		add("since", condition{[]string{"since", "until"}, "in that time", "of any time"})
@@ -63,7 +63,7 @@ func (q *question) conditions(names *catalog.Facets) (list []condition) {
 // nameOf is a name as people write it, where any run has its key; else the key.
 func nameOf(list []catalog.Facet, key string) string {
 	for _, f := range list {
-		if f.Key == catalog.Key(key) {
+		if f.Key == catalog.Key(key) || f.Key == strings.ToLower(key) {
 			return f.Name
 		}
 	}
@@ -79,33 +79,71 @@ func (p *pages) empty(q *question) *emptyView {
 		return v
 	}
 	v.Title = "No run" + say(conditions, -1) + " yet"
-	type near struct {
-		nearQuestion
-		runs int
+	v.Near = p.dropped(q, conditions)
+	if len(v.Near) < mostNear && len(conditions) > 2 {
+		v.Near = append(v.Near, p.keptOne(q, conditions)...)
 	}
-	var list []near
-	for i, c := range conditions {
-		other := question{params: map[string][]string{}}
-		maps.Copy(other.params, q.params)
-		for _, name := range append(c.params, "cursor", "facet") {
-			other.params.Del(name)
-		}
-		read, err := readQuestion(other.params, p.Now())
-		if err != nil {
-			continue
-		}
-		if n := p.Index.Facets(read.Query).Total; n > 0 {
-			list = append(list, near{nearQuestion{strings.TrimSpace("Runs" + say(conditions, i)), other.with(), plural(n, "run", "runs")}, n})
-		}
+	if len(v.Near) == 0 {
+		v.Near = []nearQuestion{{"All runs", "/runs", plural(names.Total, "run", "runs")}}
 	}
-	if len(list) == 0 {
-		list = append(list, near{nearQuestion{"All runs", "/runs", unit.Count(names.Total) + " runs"}, names.Total})
-	}
-	slices.SortStableFunc(list, func(a, b near) int { return b.runs - a.runs })
-	for _, n := range list[:min(len(list), mostNear)] {
-		v.Near = append(v.Near, n.nearQuestion)
-	}
+	v.Near = v.Near[:min(len(v.Near), mostNear)]
 	return v
+}
+
+// dropped are the questions without one of the conditions that find runs, the most first.
+func (p *pages) dropped(q *question, conditions []condition) []nearQuestion {
+	var list []countedQuestion
+	for i, c := range conditions {
+		params := maps.Clone(q.params)
+		for _, name := range c.params {
+			params.Del(name)
+		}
+		list = p.counted(list, "Runs"+say(conditions, i), params)
+	}
+	return mostFirst(list)
+}
+
+// keptOne are the questions with one of the conditions alone that find runs, the most first.
+func (p *pages) keptOne(q *question, conditions []condition) []nearQuestion {
+	var list []countedQuestion
+	for i, c := range conditions {
+		params := url.Values{}
+		for _, name := range c.params {
+			if q.params.Has(name) {
+				params.Set(name, q.params.Get(name))
+			}
+		}
+		list = p.counted(list, "Runs"+say(conditions[i:i+1], -1), params)
+	}
+	return mostFirst(list)
+}
+
+// countedQuestion is a near question and the number of runs that it finds.
+type countedQuestion struct {
+	nearQuestion
+	runs int
+}
+
+// counted adds a question to a list, if it finds a run.
+func (p *pages) counted(list []countedQuestion, text string, params url.Values) []countedQuestion {
+	params.Del("cursor")
+	params.Del("facet")
+	read, err := readQuestion(params, p.Now())
+	if err != nil {
+		return list
+	}
+	if n := p.Index.Facets(read.Query).Total; n > 0 {
+		list = append(list, countedQuestion{nearQuestion{text, read.with(), plural(n, "run", "runs")}, n})
+	}
+	return list
+}
+
+func mostFirst(list []countedQuestion) (near []nearQuestion) {
+	slices.SortStableFunc(list, func(a, b countedQuestion) int { return b.runs - a.runs })
+	for _, q := range list {
+		near = append(near, q.nearQuestion)
+	}
+	return near
 }
 
 // say is a question in words; the condition at a place is dropped.

@@ -47,7 +47,7 @@ func (v *browseView) setFacets(f *catalog.Facets) {
 	}
 	v.Selects = []selectView{
 		{"model", "Model", v.named("model", q.Model, f.Models)}, {"gpu", "GPU", v.named("gpu", q.Hardware, f.Hardware)},
-		{"engine", "Engine", engineOptions(&engines, q)}, {"quant", "Quantization", facetOptions(f.Quantizations, q.Quantization, nil)},
+		{"engine", "Engine", engineOptions(&engines, q)}, {"quant", "Quantization", v.named("quant", q.Quantization, f.Quantizations)},
 		{"trust", "Trust", facetOptions(trustOffers(f.Levels), levelKey(q.Level), strings.ToLower)}, {"method", "Method", facetOptions(f.Methods, q.Method, nil)},
 		{"since", "Date", v.dateOptions()},
 	}
@@ -80,20 +80,22 @@ func (v *browseView) facet(title, param, chosen string, values []catalog.Facet) 
 	return out
 }
 
-// facetKey is a chosen value as facets have it: models and machines go by keys.
+// facetKey is a chosen value as facets have it: models and machines go by keys, quantizations in any letters.
 func facetKey(param, chosen string) string {
-	if chosen == "" {
+	switch {
+	case chosen == "":
 		return ""
-	}
-	if param == "model" || param == "gpu" {
+	case param == "model" || param == "gpu":
 		return catalog.Key(chosen)
+	case param == "quant":
+		return strings.ToLower(chosen)
 	}
 	return chosen
 }
 
 // name is what a key stands for that no matching run has.
 func (v *browseView) name(param, key string) string {
-	groups := map[string]func() []catalog.Group{"model": v.index.Models, "gpu": v.index.Hardware}[param]
+	groups := map[string]func() []catalog.Group{"model": v.index.Models, "gpu": v.index.Hardware, "engine": v.index.Engines}[param]
 	if groups != nil {
 		for _, g := range groups() {
 			if g.Key == catalog.Key(key) {
@@ -136,6 +138,9 @@ func (v *browseView) engineFacet(f *catalog.Facets) facetView {
 		}
 	}
 	if q.Engine != "" {
+		if !slices.ContainsFunc(out.Items, func(i facetItem) bool { return i.On }) {
+			out.Items = append(out.Items, facetItem{Text: clip(joined(" ", v.name("engine", q.Engine), q.EngineVersion), 60), Link: q.with("engine", "", "version", ""), N: "0", On: true})
+		}
 		out.More = append(out.More, linkView{Text: "any", Link: q.with("engine", "", "version", "")})
 	}
 	if len(f.Engines) > shortFacet && q.facet != "engine" {

@@ -15,55 +15,67 @@ import (
 	"speedmatrix/internal/catalog"
 )
 
+// runsList is a list of runs as a file: the question, the address of its page, the form (".json") and what a feed calls it.
+type runsList struct {
+	*question
+	page, form, title string
+}
+
 // runsFile serves the list of runs as JSON, CSV or an Atom feed, under the parameters of the page.
 func (p *pages) runsFile(w http.ResponseWriter, r *http.Request) error {
-	form := strings.TrimPrefix(r.URL.Path, "/runs")
 	q, err := readQuestion(r.URL.Query(), p.Now())
 	if err != nil {
 		return err
 	}
+	return p.sendRuns(w, r, runsList{q, "/runs", strings.TrimPrefix(r.URL.Path, "/runs"), p.Name + ": newest runs"})
+}
+
+// sendRuns sends a list of runs; the visitor may say how many.
+func (p *pages) sendRuns(w http.ResponseWriter, r *http.Request, of runsList) (err error) {
+	q := of.question
 	if s := r.URL.Query().Get("limit"); s != "" {
 		if q.Limit, err = strconv.Atoi(s); err != nil || q.Limit < 1 || q.Limit > longestLimit {
 			return unreadable("limit", s, "a number of runs from 1 to 200")
 		}
 		q.params.Set("limit", s)
 	}
-	if form == ".atom" {
+	if of.form == ".atom" {
 		q.Sort, q.All, q.Cursor, q.Limit = catalog.ByNewest, true, "", feedLength
 	}
-	key := fmt.Sprintf("runs%s %s %d %d", form, q.params.Encode(), p.Index.Sequence(), midnight(p.Now()).Unix())
+	key := fmt.Sprintf("%q%s %s %d %d", of.page, of.form, q.params.Encode(), p.Index.Sequence(), midnight(p.Now()).Unix())
 	if fresh(w, r, p.tag(r, key)) {
 		return nil
 	}
-	parts, err := p.cache.get(key, func() ([][]byte, error) { return p.runsFileBytes(q, form) })
+	parts, err := p.cache.get(key, func() ([][]byte, error) { return p.runsListBytes(of) })
 	if err != nil {
 		return err
 	}
 	if next := string(parts[1]); next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
-	return send(w, listKinds[form], parts[0])
+	return send(w, listKinds[of.form], parts[0])
 }
 
 // listKinds are the media types of lists by the ends of their addresses.
 var listKinds = map[string]string{".json": "application/json", ".csv": "text/csv; charset=utf-8", ".atom": "application/atom+xml; charset=utf-8"}
 
-// runsFileBytes makes a file of a list, and the address of the next.
-func (p *pages) runsFileBytes(q *question, form string) ([][]byte, error) {
+// runsListBytes makes a file of a list, and the address of the next.
+func (p *pages) runsListBytes(of runsList) ([][]byte, error) {
+	q := of.question
 	page, err := p.Index.Find(q.Query)
 	if err != nil {
 		return nil, refusedQuestion(err)
 	}
 	next := ""
-	if page.Next != "" && form != ".atom" {
-		next = p.Base + q.address("/runs"+form, "cursor", page.Next)
+	if page.Next != "" && of.form != ".atom" {
+		next = p.Base + q.address(of.page+of.form, "cursor", page.Next)
 	}
 	var out bytes.Buffer
-	switch form {
+	switch of.form {
 	case ".csv":
 		err = writeRunsCSV(&out, page.Entries, p.Base)
 	case ".atom":
-		err = writeAtom(&out, feedOf{title: p.Name + ": newest runs", page: p.Base + q.address("/runs"), self: p.Base + q.address("/runs.atom"), base: p.Base}, page.Entries)
+		err = writeAtom(&out, feedOf{title: of.title, page: p.Base + q.address(of.page), self: p.Base + q.address(of.page+".atom"), base: p.Base}, page.Entries)
 	default:
 		err = p.writeRunsJSON(&out, &page, next)
 	}

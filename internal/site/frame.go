@@ -75,8 +75,8 @@ func newAsset(name, ext, kind string, data []byte) asset {
 // view is a page as its handler gives it.
 type view struct {
 	status int
-	// title is the page's name, current the address of the part of the site it belongs to.
-	title, current string
+	// title is the page's name, says what it is about in a sentence, current the address of the part of the site it belongs to.
+	title, says, current string
 	// name is the template of its content, data what that shows.
 	name string
 	data any
@@ -87,12 +87,12 @@ type view struct {
 
 // frameView is what the frame around a page shows.
 type frameView struct {
-	Title, Site, Version, Current string
-	CSS                           string
-	Head, Content                 template.HTML
-	Unlisted                      bool
-	Visitor                       string
-	SignIn                        bool
+	Title, Says, Site, Version, Current string
+	CSS                                 string
+	Head, Content                       template.HTML
+	Unlisted                            bool
+	Visitor                             string
+	SignIn                              bool
 }
 
 // show writes a page.
@@ -104,7 +104,7 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request, v view) {
 	}
 	if err == nil {
 		f := p.frameOf(r, v.title, v.current)
-		f.CSS, f.Head, f.Unlisted, f.Content = a.site.path, v.head, v.unlisted, template.HTML(content.String())
+		f.Says, f.CSS, f.Head, f.Unlisted, f.Content = v.says, a.site.path, v.head, v.unlisted, template.HTML(content.String())
 		err = siteTemplate.ExecuteTemplate(&out, "frame", f)
 	}
 	if err != nil {

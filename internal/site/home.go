@@ -16,6 +16,9 @@ import (
 	"speedmatrix/internal/unit"
 )
 
+// homeSays is what the site is about, for other sites that link to it.
+const homeSays = "Each run is one model on one machine: a matrix of context × simultaneous requests, with what was checked about it."
+
 // homeView is the first page.
 type homeView struct {
 	// Try are searches that find something.
@@ -69,7 +72,7 @@ func (p *pages) home(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p.show(w, r, view{title: "Measured speeds of language model servers", current: "/", name: "content", data: template.HTML(parts[0]), head: head})
+	p.show(w, r, view{title: "Measured speeds of language model servers", says: homeSays, current: "/", name: "content", data: template.HTML(parts[0]), head: head})
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 // registerLists adds home, the lists of runs, the boards, and what programs that walk the site read.
 func (p *pages) registerLists(mux *http.ServeMux) {
 	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /{$}": p.home, "GET /runs": p.browse, "GET /runs.json": p.runsFile, "GET /runs.csv": p.runsFile, "GET /runs.atom": p.runsFile,
+		"GET /{$}": p.home, "GET /runs": p.browse, "GET /runs.json": p.runsFile, "GET /runs.csv": p.runsFile, "GET /runs.atom": p.runsFile, "GET /runs.jsonl": p.documents,
 		"GET /boards": p.boards, "GET /boards.json": p.boards, "GET /boards.csv": p.boards, "GET /boards/{cell}": p.board,
 		"GET /search.json": p.search, "GET /sitemap.xml": p.sitemap, "GET /sitemap/{part}": p.sitemapPart, "GET /robots.txt": p.robots, "GET /llms.txt": p.llms,
 	} {

@@ -82,6 +82,8 @@ type pages struct {
 	Options
 	cache    *cache
 	pictures *cache
+	// started is in every validator: what another program, or one over another store, made at this address is not this one's.
+	started time.Time
 }
 
 // The bounds of what is kept finished, in bytes.
@@ -91,7 +93,7 @@ const (
 )
 
 func newPages(o Options) *pages {
-	return &pages{Options: o, cache: newCache(cachedPages), pictures: newCache(cachedPictures)}
+	return &pages{Options: o, started: o.Now(), cache: newCache(cachedPages), pictures: newCache(cachedPictures)}
 }
 
 // register adds the pages to a mux.
@@ -155,7 +157,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 			f.Link, f.LinkText = "/signin?next="+url.QueryEscape(r.URL.RequestURI()), "Sign in"
 		}
 	case errors.As(err, &problem):
-		f = &failure{status: problem.Status, Title: problem.Title, Says: problem.Detail}
+		f = &failure{status: problem.Status, Title: problem.Title, Says: problem.Detail, Link: "/upload", LinkText: "How to upload"}
 		if problem.Pointer != "" {
 			f.Says += " (" + problem.Pointer + ")"
 		}

@@ -54,10 +54,10 @@ var seenWords = map[catalog.Visibility]string{catalog.Draft: "you alone (draft)"
 
 // meView is the visitor's own page.
 type meView struct {
-	Name, Says         string
-	Moderates, SignOut bool
-	Table              runTable
-	CSRF               template.HTML
+	Name, Says                 string
+	Moderates, SignOut, Tokens bool
+	Table                      runTable
+	CSRF                       template.HTML
 }
 
 // signedIn gives the visitor, or leads to the sign-in.
@@ -88,40 +88,61 @@ func (p *pages) me(w http.ResponseWriter, r *http.Request) error {
 	if drafts > 0 {
 		says += ", " + strconv.Itoa(drafts) + " of them not published"
 	}
-	p.show(w, r, view{title: v.Account.Name, current: "/me", name: "me", unlisted: true,
-		data: meView{Name: v.Account.Name, Says: says + ".", Moderates: p.moderates(v), SignOut: p.Accounts != nil, Table: ownRows(runs, true), CSRF: p.csrf(r)}})
+	p.show(w, r, view{title: "Your account", current: "/me", name: "me", unlisted: true,
+		data: meView{Name: v.Account.Name, Says: says + ".", Moderates: p.moderates(v), SignOut: p.Accounts != nil, Tokens: p.Tokens != nil, Table: ownRows(runs, true), CSRF: p.csrf(r)}})
 	return nil
 }
 
-// userView is somebody's public page.
+// userView is somebody's public page; All and Self are the addresses of their runs among all runs and of the page.
 type userView struct {
-	Name, Says, All string
-	Table           runTable
+	Name, Says, All, Self string
+	Table                 runTable
 }
 
+// user serves somebody's public runs, the newest first, as a page or a file: /users/NAME, NAME.json, NAME.csv, NAME.atom.
 func (p *pages) user(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("name")
-	page, err := p.Index.Find(catalog.Query{Owner: name, All: true, Limit: pageOfIndex})
+	name, form := r.PathValue("name"), ""
+	for ext := range listKinds {
+		if rest, ok := strings.CutSuffix(name, ext); ok {
+			name, form = rest, ext
+			break
+		}
+	}
+	page, err := p.Index.Find(catalog.Query{Owner: name, Sort: catalog.ByNewest, All: true, Limit: pageOfIndex})
 	if err != nil {
 		return err
 	}
 	if page.Total == 0 {
-		if p.Accounts == nil {
-			return nothing("uploader")
+		if name, err = p.uploader(r, name); err != nil {
+			return err
 		}
-		a, err := p.Accounts.AccountByName(r.Context(), name)
-		if errors.Is(err, account.ErrNotFound) {
-			return nothing("uploader")
-		}
+	}
+	self := "/users/" + url.PathEscape(name)
+	if form != "" {
+		q, err := readQuestion(url.Values{"cursor": r.URL.Query()["cursor"]}, p.Now())
 		if err != nil {
 			return err
 		}
-		name = a.Name
+		q.Owner, q.Sort, q.All = name, catalog.ByNewest, true
+		return p.sendRuns(w, r, runsList{q, self, form, clip(name, 60) + ": newest runs"})
 	}
 	name = clip(name, 60)
 	p.show(w, r, view{title: name, current: "/runs", name: "user", data: userView{Name: name, Says: plural(page.Total, "public run", "public runs") + ".",
-		All: "/runs?owner=" + url.QueryEscape(name) + "&all=1", Table: ownRows(page.Entries, false)}})
+		All: "/runs?uploader=" + url.QueryEscape(name) + "&all=1", Self: self, Table: ownRows(page.Entries, false)},
+		head: template.HTML(`<link rel="alternate" type="application/atom+xml" href="` + template.HTMLEscapeString(self) + `.atom">`)})
 	return nil
+}
+
+// uploader is the name of an account as it writes it, of one without public runs.
+func (p *pages) uploader(r *http.Request, name string) (string, error) {
+	if p.Accounts == nil {
+		return "", nothing("uploader")
+	}
+	a, err := p.Accounts.AccountByName(r.Context(), name)
+	if errors.Is(err, account.ErrNotFound) {
+		return "", nothing("uploader")
+	}
+	return a.Name, err
 }
 
 // tokensView is the page of the visitor's tokens; Secret is that of the one that was just made.

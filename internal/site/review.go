@@ -182,7 +182,7 @@ func (p *pages) review(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("read the document of run %s: %w", rec.Entry.ID, err)
 	}
 	v := p.reviewOf(r, &rec, run)
-	p.show(w, r, view{title: "Your upload", current: "/upload", name: "review", data: v, unlisted: true})
+	p.show(w, r, view{title: "Your upload: " + v.Title, current: "/upload", name: "review", data: v, unlisted: true})
 	return nil
 }
 

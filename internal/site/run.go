@@ -95,7 +95,7 @@ func (p *pages) runPage(w http.ResponseWriter, r *http.Request, version int) err
 // tag is the validator of a page: it changes with the run, and with who looks.
 func (p *pages) tag(r *http.Request, parts ...any) string {
 	v := account.FromContext(r.Context())
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v %s %s %s", parts, v.Account.ID, v.Account.Role, p.Version))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v %s %s %s %d", parts, v.Account.ID, v.Account.Role, p.Version, p.started.UnixNano()))
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
@@ -107,6 +107,9 @@ func fresh(w http.ResponseWriter, r *http.Request, tag string) bool {
 	if r.Header.Get("If-None-Match") != tag {
 		return false
 	}
+	// A browser takes over the headers of a 304: what it has keeps the policies that it came with.
+	w.Header().Del("Content-Security-Policy")
+	w.Header().Del("Cross-Origin-Resource-Policy")
 	w.WriteHeader(http.StatusNotModified)
 	return true
 }
@@ -204,6 +207,7 @@ type runView struct {
 	FilesSay                                                  string
 	Files                                                     []fileView
 	Model, ModelKey, Hardware, HardwareKey, Engine, EngineKey string
+	Method                                                    string
 	Near                                                      []nearView
 	Commands                                                  []string
 	Cell, BadgeCode, BadgeSays, HeatCode, HeatSays            string
@@ -219,7 +223,7 @@ func (p *pages) runView(rec *catalog.Record, d *report.Document, latest *catalog
 	v := runView{ID: e.ID, Page: "/runs/" + e.ID, Absolute: p.Base + "/runs/" + e.ID, Trust: levelWord(latest.Level, latest.Reproductions), TrustSays: levelSentence(latest.Level),
 		Tally: tally(checks), Uploader: e.OwnerName, Received: moment(e.ReceivedAt), DocumentHash: short(e.DocumentHash), EventsHash: short(e.EventsHash),
 		Version: e.Version, Versions: latest.Version, Model: clip(e.Model, 80), ModelKey: e.ModelKey, Hardware: clip(e.Hardware, 80), HardwareKey: e.HardwareKey,
-		Engine: clip(e.Engine, 60), EngineKey: catalog.Key(e.Engine), Near: p.near(e)}
+		Engine: clip(e.Engine, 60), EngineKey: catalog.Key(e.Engine), Method: clip(e.Method, 60), Near: p.near(e)}
 	var size int64
 	for _, b := range rec.Blobs {
 		size += b.Size
@@ -272,12 +276,13 @@ func pathOf(name string) string {
 // nearRuns bounds the runs that a page offers to compare with.
 const nearRuns = 5
 
-// near are the newest runs of the same model, those on the same hardware first; then others on the hardware.
+// near are the newest runs by the same method of the same model, those on the same hardware first; then others on the hardware.
 func (p *pages) near(e *catalog.Entry) (list []nearView) {
 	seen := map[string]bool{e.ID: true}
 	for _, q := range []catalog.Query{
 		{Model: e.ModelKey, Hardware: e.HardwareKey, All: true, Limit: nearRuns + 1}, {Model: e.ModelKey, All: true, Limit: nearRuns + 1}, {Hardware: e.HardwareKey, All: true, Limit: nearRuns + 1},
 	} {
+		q.Method = e.Method
 		page, err := p.Index.Find(q)
 		if err != nil {
 			return list

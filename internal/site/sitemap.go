@@ -116,6 +116,7 @@ Disallow: /moderate
 Disallow: /compare
 Disallow: /search.json
 Disallow: /runs?
+Disallow: /runs.jsonl
 
 Sitemap: `+p.Base+`/sitemap.xml
 `))
@@ -139,6 +140,7 @@ Numbers are output tokens per second over a window of sustained load, medians of
 ## Lists
 
 - [Runs]({{.Base}}/runs.json): parameters q, model, gpu, engine, version, quant, method, uploader, trust (1 to 5), since, until, mod (stock or modified), ctx (tokens, 16K), n (requests at once), cell=1 (only runs with a speed there), floor (tok/s for each user), all=1, sort (total, per-request, ttft, users, prefill, newest), limit, cursor. Also .csv and .atom.
+- [All documents]({{.Base}}/runs.jsonl): every published run with its whole document, one a line, under the same parameters.
 - [Boards]({{.Base}}/boards.json): one order of machines for a model and a cell, {{.Base}}/boards/16kx8.json?model=KEY; by=users or by=prefill for other numbers. The rule is in the answer.
 - [Models]({{.Base}}/models.json), [hardware]({{.Base}}/hardware.json), [engines]({{.Base}}/engines.json), and each of them: {{.Base}}/models/KEY.json
 - [Names, as one types]({{.Base}}/search.json?q=qwen)

@@ -771,18 +771,28 @@ type ListEnginesParams struct {
 
 // CountFacetsParams defines parameters for CountFacets.
 type CountFacetsParams struct {
-	// Q Words that the model, hardware, engine or uploader contain.
+	// Q Words that the model, hardware, engine or uploader contain; one that begins with a dash is looked for in the launch command.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Model A model's key.
 	Model *string `form:"model,omitempty" json:"model,omitempty"`
 
 	// Gpu A hardware's key.
-	Gpu      *string `form:"gpu,omitempty" json:"gpu,omitempty"`
-	Engine   *string `form:"engine,omitempty" json:"engine,omitempty"`
-	Version  *string `form:"version,omitempty" json:"version,omitempty"`
-	Quant    *string `form:"quant,omitempty" json:"quant,omitempty"`
-	Method   *string `form:"method,omitempty" json:"method,omitempty"`
+	Gpu *string `form:"gpu,omitempty" json:"gpu,omitempty"`
+
+	// Engine An engine's key.
+	Engine *string `form:"engine,omitempty" json:"engine,omitempty"`
+
+	// Version An engine's version, as runs write it.
+	Version *string `form:"version,omitempty" json:"version,omitempty"`
+
+	// Quant A quantization, in upper or lower case.
+	Quant *string `form:"quant,omitempty" json:"quant,omitempty"`
+
+	// Method A method's name.
+	Method *string `form:"method,omitempty" json:"method,omitempty"`
+
+	// Uploader An account's name.
 	Uploader *string `form:"uploader,omitempty" json:"uploader,omitempty"`
 
 	// Trust The least level: 1 Stated, 2 Complete, 3 Recomputed, 4 Self-consistent, 5 Reproduced.
@@ -810,9 +820,13 @@ type CountFacetsParams struct {
 	Floor *float64 `form:"floor,omitempty" json:"floor,omitempty"`
 
 	// All Runs that are not comparable among the others, not apart.
-	All   *bool                  `form:"all,omitempty" json:"all,omitempty"`
-	Sort  *CountFacetsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
-	Limit *int64                 `form:"limit,omitempty" json:"limit,omitempty"`
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
+
+	// Sort The order; total where it is not given.
+	Sort *CountFacetsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Limit Runs at most.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor next of the page before.
 	Cursor      *string `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -837,18 +851,28 @@ type ListModelsParams struct {
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
-	// Q Words that the model, hardware, engine or uploader contain.
+	// Q Words that the model, hardware, engine or uploader contain; one that begins with a dash is looked for in the launch command.
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
 	// Model A model's key.
 	Model *string `form:"model,omitempty" json:"model,omitempty"`
 
 	// Gpu A hardware's key.
-	Gpu      *string `form:"gpu,omitempty" json:"gpu,omitempty"`
-	Engine   *string `form:"engine,omitempty" json:"engine,omitempty"`
-	Version  *string `form:"version,omitempty" json:"version,omitempty"`
-	Quant    *string `form:"quant,omitempty" json:"quant,omitempty"`
-	Method   *string `form:"method,omitempty" json:"method,omitempty"`
+	Gpu *string `form:"gpu,omitempty" json:"gpu,omitempty"`
+
+	// Engine An engine's key.
+	Engine *string `form:"engine,omitempty" json:"engine,omitempty"`
+
+	// Version An engine's version, as runs write it.
+	Version *string `form:"version,omitempty" json:"version,omitempty"`
+
+	// Quant A quantization, in upper or lower case.
+	Quant *string `form:"quant,omitempty" json:"quant,omitempty"`
+
+	// Method A method's name.
+	Method *string `form:"method,omitempty" json:"method,omitempty"`
+
+	// Uploader An account's name.
 	Uploader *string `form:"uploader,omitempty" json:"uploader,omitempty"`
 
 	// Trust The least level: 1 Stated, 2 Complete, 3 Recomputed, 4 Self-consistent, 5 Reproduced.
@@ -876,9 +900,13 @@ type ListRunsParams struct {
 	Floor *float64 `form:"floor,omitempty" json:"floor,omitempty"`
 
 	// All Runs that are not comparable among the others, not apart.
-	All   *bool               `form:"all,omitempty" json:"all,omitempty"`
-	Sort  *ListRunsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
-	Limit *int64              `form:"limit,omitempty" json:"limit,omitempty"`
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
+
+	// Sort The order; total where it is not given.
+	Sort *ListRunsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Limit Runs at most.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor next of the page before.
 	Cursor      *string `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -927,8 +955,11 @@ type GetHistoryParams struct {
 
 // SearchParams defines parameters for Search.
 type SearchParams struct {
-	Q     *string `form:"q,omitempty" json:"q,omitempty"`
-	Limit *int64  `form:"limit,omitempty" json:"limit,omitempty"`
+	// Q The beginning of a name, as one types it.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Limit Names at most.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // AppendUploadParams defines parameters for AppendUpload.

@@ -30,9 +30,12 @@ func (j *judge) complete() {
 	j.reasons()
 	j.planned()
 	j.revision()
-	if j.Entry.Modified == "" {
+	switch j.Entry.Modified {
+	case "":
 		j.add(about(catalog.Complete, "stock", "Stock hardware").noted(true, "nothing says that it was changed"))
-	} else {
+	case catalog.SimulatedEngine:
+		j.add(about(catalog.Complete, "stock", "Engine is simulated").noted(false, "no hardware did this work: the numbers are those of a profile. The run is kept apart from hardware on every board"))
+	default:
 		j.add(about(catalog.Complete, "stock", "Card is modified").noted(false, j.Entry.Modified+". The run is kept apart from stock hardware on every board"))
 	}
 	j.throttling()
