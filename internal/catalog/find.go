@@ -199,11 +199,11 @@ func (x *Index) Find(q Query) (Page, error) {
 	return page, nil
 }
 
-// Newest gives at most n listed runs that match, comparable or not, the newest first.
-func (x *Index) Newest(q Query, n int) ([]*Entry, error) {
+// Newest gives at most n listed runs that match, comparable or not, the newest first, and how many there are in all.
+func (x *Index) Newest(q Query, n int) (newest []*Entry, total int, err error) {
 	q.Sort, q.All, q.Limit = ByNewest, true, defaultLimit
 	if err := q.check(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -211,11 +211,10 @@ func (x *Index) Newest(q Query, n int) ([]*Entry, error) {
 	for i := int32(len(x.rows)) - 1; i >= 0; i-- {
 		s.row(i)
 	}
-	var list []*Entry
 	for _, p := range s.top.sorted() {
-		list = append(list, x.entry(p.row))
+		newest = append(newest, x.entry(p.row))
 	}
-	return list, nil
+	return newest, s.total, nil
 }
 
 // cut takes a page out of the places that were found, which are one more where there are more, and sets the cursors to its

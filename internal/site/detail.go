@@ -117,13 +117,22 @@ type subject struct {
 	at        *place
 }
 
-// newDetail makes the page of a kind from all its listed runs, of which some are comparable.
-func newDetail(of subject, all, comparable []*catalog.Entry) *detailView {
-	k, key := of.kind, of.key
-	v := &detailView{Kind: k, Key: key, N: len(all), All: "/runs?" + k.field + "=" + url.QueryEscape(key) + "&all=1"}
+// ofKind are the listed runs of a kind: the newest, those of them that are comparable, and how many there are in all.
+type ofKind struct {
+	newest, comparable []*catalog.Entry
+	total              int
+}
+
+// newDetail makes the page of a kind from its runs.
+func newDetail(of subject, runs ofKind) *detailView {
+	k, key, all, comparable := of.kind, of.key, runs.newest, runs.comparable
+	v := &detailView{Kind: k, Key: key, N: runs.total, All: "/runs?" + k.field + "=" + url.QueryEscape(key) + "&all=1"}
 	v.Name, v.Self = clip(k.name(all[0]), 200), "/"+k.Path+"/"+url.PathEscape(key)
-	v.AllSay = "all " + plural(len(all), "run", "runs")
+	v.AllSay = "all " + plural(runs.total, "run", "runs")
 	v.Says = span(k, all)
+	if runs.total > len(all) {
+		v.Says = plural(runs.total, "run", "runs") + ". This page is of the newest: " + v.Says
+	}
 	newest, counts := map[string]*catalog.Entry{}, map[string]int{}
 	for _, e := range all {
 		counts[k.row(e)]++

@@ -81,12 +81,12 @@ func TestALongDetailPageShowsItsFirstRowsAndItsFilesAll(t *testing.T) {
 		list = append(list, e)
 	}
 	engines := kinds[2]
-	page := newDetail(subject{kind: engines, key: "vllm"}, list, list)
+	page := newDetail(subject{kind: engines, key: "vllm"}, ofKind{list, list, len(list)})
 	if len(page.Rows) != mostRows || page.Rows[0].Title != "0.149.0" || page.RowsSay != "The first 60 of 150; the files below have all." {
 		t.Errorf("%d rows from %s: %q", len(page.Rows), page.Rows[0].Title, page.RowsSay)
 	}
-	if v := newDetail(subject{kind: engines, key: "vllm", form: ".csv"}, list, list); len(v.Rows) != len(list) {
-		t.Errorf("%d rows in the file, of %d", len(v.Rows), len(list))
+	if v := newDetail(subject{kind: engines, key: "vllm", form: ".csv"}, ofKind{list, list, 7000}); len(v.Rows) != len(list) || !strings.HasPrefix(v.Says, "7,000 runs. This page is of the newest: 150 runs of ") {
+		t.Errorf("%d rows in the file, of %d: %s", len(v.Rows), len(list), v.Says)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestADetailPageShowsTheNewestComparableRunOfEach(t *testing.T) {
 			comparable = append(comparable, &e)
 		}
 	}
-	v := newDetail(subject{kind: kinds[1], key: "h100-80gb"}, all, comparable)
+	v := newDetail(subject{kind: kinds[1], key: "h100-80gb"}, ofKind{all, comparable, len(all)})
 	seen := map[string]bool{}
 	for i, r := range v.Rows {
 		name := r.Entry.ModelKey + r.Entry.Engine

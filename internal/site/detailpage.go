@@ -62,16 +62,16 @@ func cellAsked(r *http.Request) *place {
 // detailBytes makes the page or a file of it; behind the page stand its title and its sentence.
 func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
 	k := of.kind
-	all, comparable, err := p.runsOf(k, of.key)
+	runs, err := p.runsOf(k, of.key)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
+	if runs.total == 0 {
 		return nil, nothing(strings.ToLower(k.One))
 	}
-	v := newDetail(of, all, comparable)
-	newest := all[0]
-	for _, e := range all {
+	v := newDetail(of, runs)
+	newest := runs.newest[0]
+	for _, e := range runs.newest {
 		if newer(e, newest) {
 			newest = e
 		}
@@ -83,7 +83,7 @@ func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
 	case ".csv":
 		err = v.csv(&out, p.Base)
 	case ".atom":
-		err = v.atom(&out, p.Base, all)
+		err = v.atom(&out, p.Base, runs.newest)
 	default:
 		rec, err := p.Store.Get(ctx, newest.ID, 0)
 		if err != nil {
@@ -93,31 +93,31 @@ func (p *pages) detailBytes(ctx context.Context, of subject) ([][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the document of run %s: %w", newest.ID, err)
 		}
-		v.Facts, v.Ramp = k.facts(run, all), ramp()
+		v.Facts, v.Ramp = k.facts(run, runs.newest), ramp()
 		err = siteTemplate.ExecuteTemplate(&out, "detail", v)
 		return [][]byte{out.Bytes(), []byte(v.Name), []byte(v.Says)}, err
 	}
 	return [][]byte{out.Bytes()}, err
 }
 
-// runsOf gives the listed runs of a kind, all and the comparable ones.
-func (p *pages) runsOf(k kind, key string) (all, comparable []*catalog.Entry, err error) {
+// runsOf gives the listed runs of a kind.
+func (p *pages) runsOf(k kind, key string) (runs ofKind, err error) {
 	var q catalog.Query
 	k.ask(&q, key)
-	if all, err = p.Index.Newest(q, mostDetailed); err != nil {
-		return nil, nil, err
+	if runs.newest, runs.total, err = p.Index.Newest(q, mostDetailed); err != nil {
+		return ofKind{}, err
 	}
-	for _, e := range all {
+	for _, e := range runs.newest {
 		if e.Incomparable() == "" {
-			comparable = append(comparable, e)
+			runs.comparable = append(runs.comparable, e)
 		}
 	}
-	return all, comparable, nil
+	return runs, nil
 }
 
 // A detail page looks at the newest of so many runs, a list of all at so many of each.
 const (
-	mostDetailed = 2000
+	mostDetailed = 1000
 	pageOfIndex  = 200
 )
 

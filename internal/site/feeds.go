@@ -114,9 +114,7 @@ func (p *pages) writeRunsJSON(w *bytes.Buffer, page *catalog.Page, next string) 
 	for _, f := range page.ApartTotal {
 		doc.ApartTotal = append(doc.ApartTotal, reason{f.Name, f.N})
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(doc)
+	return json.NewEncoder(w).Encode(doc)
 }
 
 // writeRunsCSV writes runs, a row for each decode cell.

@@ -20,7 +20,7 @@ import (
 type Index interface {
 	Find(q catalog.Query) (catalog.Page, error)
 	// Newest gives at most n runs that match, comparable or not.
-	Newest(q catalog.Query, n int) ([]*catalog.Entry, error)
+	Newest(q catalog.Query, n int) (newest []*catalog.Entry, total int, err error)
 	Facets(q catalog.Query, since ...time.Time) catalog.Facets
 	Board(q catalog.BoardQuery) (catalog.Board, error)
 	Suggest(text string, n int) []catalog.Suggestion
