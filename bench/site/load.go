@@ -42,7 +42,15 @@ func kinds() []kind {
 		{"runs by text", func(rng *rand.Rand, k *known) string { return "/runs?q=" + one(rng, k.models)[:4] + "+3090" }},
 		{"runs as JSON", func(rng *rand.Rand, _ *known) string { return "/runs.json?sort=total&" + cell(rng) }},
 		{"a run", run("/runs/%s")}, {"its checks", run("/runs/%s/checks")}, {"its heat map", run("/runs/%s/heatmap.svg")}, {"its document", run("/runs/%s.json")},
-		{"boards", func(rng *rand.Rand, k *known) string { return "/boards?model=" + one(rng, k.models) }},
+		{"its card", run("/runs/%s/card.png")}, {"its badge", run("/runs/%s/badge.svg")}, {"its history", run("/runs/%s/history")},
+		{"feed of runs", func(rng *rand.Rand, k *known) string { return "/runs.atom?gpu=" + one(rng, k.hardware) }},
+		{"runs as CSV", func(rng *rand.Rand, k *known) string { return "/runs.csv?model=" + one(rng, k.models) }},
+		{"boards", func(*rand.Rand, *known) string { return "/boards" }},
+		{"a board", func(rng *rand.Rand, k *known) string { return "/boards/16kx8?model=" + one(rng, k.models) }},
+		{"all models", func(*rand.Rand, *known) string { return "/models" }},
+		{"all hardware", func(*rand.Rand, *known) string { return "/hardware" }},
+		{"all engines", func(*rand.Rand, *known) string { return "/engines" }},
+		{"sitemap", func(rng *rand.Rand, _ *known) string { return fmt.Sprintf("/sitemap/runs-%d.xml", 1+rng.IntN(4)) }},
 		{"a model", func(rng *rand.Rand, k *known) string { return "/models/" + one(rng, k.models) }},
 		{"a hardware", func(rng *rand.Rand, k *known) string { return "/hardware/" + one(rng, k.hardware) }},
 		{"an engine", func(rng *rand.Rand, k *known) string { return "/engines/" + one(rng, k.engines) }},
@@ -51,6 +59,11 @@ func kinds() []kind {
 		}},
 		{"search as one types", func(rng *rand.Rand, k *known) string { return "/search.json?q=" + one(rng, k.models)[:1+rng.IntN(6)] }},
 		{"API: runs", func(rng *rand.Rand, _ *known) string { return "/api/v1/runs?sort=total&" + cell(rng) }},
+		{"API: a board", func(rng *rand.Rand, k *known) string { return "/api/v1/boards?model=" + one(rng, k.models) }},
+		{"API: models", func(*rand.Rand, *known) string { return "/api/v1/models" }}, {"API: checks", run("/api/v1/runs/%s/checks")}, {"API: document", run("/api/v1/runs/%s/document")},
+		{"API: a comparison", func(rng *rand.Rand, k *known) string {
+			return "/api/v1/compare?run=" + one(rng, k.runs) + "&run=" + one(rng, k.runs)
+		}},
 		{"API: a run", run("/api/v1/runs/%s")}, {"API: facets", func(rng *rand.Rand, k *known) string { return "/api/v1/facets?model=" + one(rng, k.models) }},
 		{"API: search", func(rng *rand.Rand, k *known) string { return "/api/v1/search?q=" + one(rng, k.models)[:3] }},
 	}

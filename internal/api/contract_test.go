@@ -126,7 +126,7 @@ func TestListsGoOnWhereTheyStopped(t *testing.T) {
 func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
 	w := newWorld(t, DefaultLimits())
 	id := decoded[runList](t, w.get("/api/v1/runs?all=true")).Runs[0].ID
-	for _, path := range []string{"/api/v1/runs", "/api/v1/facets", "/api/v1/models", "/api/v1/runs/" + id, "/api/v1/runs/" + id + "/document", "/api/v1/runs/" + id + "/checks"} {
+	for _, path := range []string{"/api/v1/runs", "/api/v1/facets", "/api/v1/models", "/api/v1/boards?model=qwen3-8b", "/api/v1/runs/" + id, "/api/v1/runs/" + id + "/document", "/api/v1/runs/" + id + "/checks"} {
 		first := w.get(path)
 		tag := first.Header().Get("ETag")
 		if first.Code != http.StatusOK || tag == "" {
@@ -143,6 +143,32 @@ func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
 	}
 }
 
+func TestABoardIsTheIndexesOwn(t *testing.T) {
+	w := newWorld(t, DefaultLimits())
+	var ranked int
+	for _, g := range w.api.o.Index.Models() {
+		got := decoded[catalog.BoardView](t, w.get("/api/v1/boards?model="+g.Key+"&ctx=0&n=4"))
+		want, err := w.api.o.Index.Board(catalog.BoardQuery{Model: g.Key, Concurrency: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Model.Key != g.Key || got.By != catalog.ByTotal || got.Floor != 20 || got.Rule != catalog.BoardRule || len(got.Rows) != len(want.Rows) || len(got.Apart) != len(want.Apart) {
+			t.Fatalf("%s: %d of %d rows, %d of %d apart", g.Key, len(got.Rows), len(want.Rows), len(got.Apart), len(want.Apart))
+		}
+		for i, row := range got.Rows {
+			if row.Run.ID != want.Rows[i].Entry.ID || row.Rank != nil && *row.Rank != want.Rows[i].Rank {
+				t.Errorf("%s, row %d: %s", g.Key, i, row.Run.ID)
+			}
+			if row.Rank != nil {
+				ranked++
+			}
+		}
+	}
+	if ranked == 0 {
+		t.Error("no machine has a rank")
+	}
+}
+
 func TestProblemsHaveACodeAndASentence(t *testing.T) {
 	w := newWorld(t, DefaultLimits())
 	for path, want := range map[string]struct {
@@ -152,6 +178,7 @@ func TestProblemsHaveACodeAndASentence(t *testing.T) {
 		"/api/v1/runs/" + strings.Repeat("0", 26): {404, "not-found"}, "/api/v1/runs/short": {422, "unprocessable-entity"}, "/api/v1/runs?sort=beauty": {422, "unprocessable-entity"},
 		"/api/v1/runs?sort=total": {422, "bad-query"}, "/api/v1/runs?cursor=x": {422, "bad-query"}, "/api/v1/runs?since=yesterday": {422, "bad-day"}, "/api/v1/runs?limit=1000": {422, "unprocessable-entity"},
 		"/api/v1/runs?colour=red": {422, "unprocessable-entity"}, "/api/v1/compare?run=a": {422, "unprocessable-entity"},
+		"/api/v1/boards": {422, "unprocessable-entity"}, "/api/v1/boards?model=none-such": {404, "not-found"}, "/api/v1/boards?model=qwen3-8b&by=newest": {422, "unprocessable-entity"},
 	} {
 		out := w.get(path)
 		p := decoded[Problem](t, out)

@@ -105,6 +105,7 @@ func (s *Server) registerLists() {
 			return out, nil
 		})
 	huma.Register(s.api, s.operation("count-facets", "GET /facets", "How many runs have each value, under the rest of a query", reads), s.facets)
+	huma.Register(s.api, s.operation("get-board", "GET /boards", "Machines in the order of one number of one model; only comparable runs are ranked", reads), s.board)
 }
 
 func (s *Server) facets(_ context.Context, in *listInput) (*facetsOutput, error) {

@@ -13,19 +13,13 @@ import (
 	"speedmatrix/internal/trust"
 )
 
-// apart is a run that is not comparable with the others of its list, and why.
-type apart struct {
-	Run    catalog.View `json:"run"`
-	Reason string       `json:"reason"`
-}
-
 // runList is one page of a list.
 type runList struct {
-	Runs       []catalog.View `json:"runs"`
-	Total      int            `json:"total" doc:"How many comparable runs match, over all pages."`
-	Apart      []apart        `json:"apart" doc:"Runs that match and are not comparable, with the reason; they have no rank."`
-	ApartTotal []reason       `json:"apart_total"`
-	Next       string         `json:"next" doc:"The cursor of the next page; empty at the end."`
+	Runs       []catalog.View      `json:"runs"`
+	Total      int                 `json:"total" doc:"How many comparable runs match, over all pages."`
+	Apart      []catalog.ApartView `json:"apart" doc:"Runs that match and are not comparable, with the reason; they have no rank."`
+	ApartTotal []reason            `json:"apart_total"`
+	Next       string              `json:"next" doc:"The cursor of the next page; empty at the end."`
 }
 
 // reason is why runs stand apart, and how many do.
@@ -36,12 +30,9 @@ type reason struct {
 
 func (s *Server) list(page catalog.Page) runList {
 	out := runList{Runs: make([]catalog.View, len(page.Entries)), Total: page.Total, Next: page.Next,
-		Apart: make([]apart, len(page.Apart)), ApartTotal: make([]reason, len(page.ApartTotal))}
+		Apart: catalog.ApartViews(page.Apart, s.o.Base), ApartTotal: make([]reason, len(page.ApartTotal))}
 	for i, e := range page.Entries {
 		out.Runs[i] = e.View(s.o.Base)
-	}
-	for i, a := range page.Apart {
-		out.Apart[i] = apart{a.Entry.View(s.o.Base), a.Reason}
 	}
 	for i, f := range page.ApartTotal {
 		out.ApartTotal[i] = reason{f.Name, f.N}

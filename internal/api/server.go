@@ -29,6 +29,7 @@ const Prefix = "/api/v1"
 // Index answers questions about all runs.
 type Index interface {
 	Find(q catalog.Query) (catalog.Page, error)
+	Board(q catalog.BoardQuery) (catalog.Board, error)
 	OwnedBy(owner string) []*catalog.Entry
 	Suggest(text string, n int) []catalog.Suggestion
 	Models() []catalog.Group

@@ -216,10 +216,19 @@ func guardedRoutes() []guardedRoute {
 	}
 	for _, page := range []string{"/", "/runs", "/runs.json", "/runs.csv", "/runs.atom", "/runs.jsonl", "/boards", "/boards.json", "/boards.csv", "/models", "/hardware", "/engines", "/models.json", "/compare?run={id}&run={id}",
 		"/upload", "/signin", "/sitemap.xml", "/robots.txt", "/llms.txt", "/healthz", "/search.json?q=a", "/users/owner", "/users/owner.json", "/users/owner.atom", "/api/v1/runs", "/api/v1/facets", "/api/v1/models", "/api/v1/hardware",
-		"/api/v1/engines", "/api/v1/search?q=a", "/api/v1/me", "/api/v1/openapi.json", "/api/v1/docs", "/api/v1/compare?run={id}&run={id}"} {
+		"/api/v1/engines", "/api/v1/search?q=a", "/api/v1/me", "/api/v1/boards?model={model}", "/api/v1/openapi.json", "/api/v1/docs", "/api/v1/compare?run={id}&run={id}"} {
 		list = append(list, guardedRoute{"GET", page, "", "", "public", readers})
 	}
 	return list
+}
+
+// path is a route's path for a run and its model.
+func (w *siteWorld) path(route, run string) string {
+	e, ok := w.r.index.Get(run)
+	if !ok {
+		w.t.Fatalf("no run %s", run)
+	}
+	return strings.NewReplacer("{id}", run, "{model}", e.ModelKey).Replace(route)
 }
 
 func TestEveryRouteForEveryVisitor(t *testing.T) {
@@ -241,7 +250,7 @@ func TestEveryRouteForEveryVisitor(t *testing.T) {
 			if body == "archive" {
 				body = string(archiveOf(t, fmt.Sprintf("run-%d-%s", i, visitor)))
 			}
-			path := strings.ReplaceAll(g.path, "{id}", run)
+			path := w.path(g.path, run)
 			before := w.r.index.Sequence()
 			out := w.as(visitor, g.method, path, g.kind, []byte(body))
 			signIn := out.Code == http.StatusSeeOther && strings.HasPrefix(out.Header().Get("Location"), "/signin")
@@ -314,7 +323,7 @@ func TestAReadOnlySiteTakesNoChange(t *testing.T) {
 		if body == "archive" {
 			body = string(archiveOf(t, "run-2"))
 		}
-		out := w.as("administrator", g.method, strings.ReplaceAll(g.path, "{id}", run), g.kind, []byte(body))
+		out := w.as("administrator", g.method, w.path(g.path, run), g.kind, []byte(body))
 		if out.Code != http.StatusForbidden {
 			t.Errorf("%s %s: %d %.100s", g.method, g.path, out.Code, out.Body)
 		}

@@ -115,7 +115,8 @@ func (p *pages) board(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *pages) boardBytes(a *boardAsked) ([][]byte, error) {
-	b, err := p.Index.Board(catalog.BoardQuery{Model: a.model, Weights: a.weights, Engine: a.engine, By: a.by, Context: a.at.context, Concurrency: a.at.concurrency, Floor: a.floor})
+	asked := catalog.BoardQuery{Model: a.model, Weights: a.weights, Engine: a.engine, By: a.by, Context: a.at.context, Concurrency: a.at.concurrency, Floor: a.floor}
+	b, err := p.Index.Board(asked)
 	if err != nil {
 		return nil, refusedQuestion(err)
 	}
@@ -126,9 +127,9 @@ func (p *pages) boardBytes(a *boardAsked) ([][]byte, error) {
 	v := p.boardView(a, &b)
 	switch a.form {
 	case ".json":
-		err = boardJSON(&out, a, &b, p.Base)
+		err = boardJSON(&out, b.View(asked, p.Base))
 	case ".csv":
-		err = boardCSV(&out, a, &b, p.Base)
+		err = boardCSV(&out, b.View(asked, p.Base))
 	case ".atom":
 		var runs []*catalog.Entry
 		for _, row := range b.Rows {

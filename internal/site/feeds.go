@@ -82,32 +82,18 @@ func (p *pages) runsListBytes(of runsList) ([][]byte, error) {
 	return [][]byte{out.Bytes(), []byte(next)}, err
 }
 
-// apartRun is a run that is not compared, for programs.
-type apartRun struct {
-	Reason string       `json:"reason"`
-	Run    catalog.View `json:"run"`
-}
-
-func apartRuns(list []catalog.Apart, base string) []apartRun {
-	out := make([]apartRun, 0, len(list))
-	for _, x := range list {
-		out = append(out, apartRun{x.Reason, x.Entry.View(base)})
-	}
-	return out
-}
-
 func (p *pages) writeRunsJSON(w *bytes.Buffer, page *catalog.Page, next string) error {
 	type reason struct {
 		Reason string `json:"reason"`
 		Runs   int    `json:"runs"`
 	}
 	doc := struct {
-		Total      int            `json:"total"`
-		Runs       []catalog.View `json:"runs"`
-		ApartTotal []reason       `json:"not_comparable_total"`
-		Apart      []apartRun     `json:"not_comparable"`
-		Next       string         `json:"next"`
-	}{Total: page.Total, Runs: make([]catalog.View, 0, len(page.Entries)), ApartTotal: make([]reason, 0, len(page.ApartTotal)), Apart: apartRuns(page.Apart, p.Base), Next: next}
+		Total      int                 `json:"total"`
+		Runs       []catalog.View      `json:"runs"`
+		ApartTotal []reason            `json:"not_comparable_total"`
+		Apart      []catalog.ApartView `json:"not_comparable"`
+		Next       string              `json:"next"`
+	}{Total: page.Total, Runs: make([]catalog.View, 0, len(page.Entries)), ApartTotal: make([]reason, 0, len(page.ApartTotal)), Apart: catalog.ApartViews(page.Apart, p.Base), Next: next}
 	for _, e := range page.Entries {
 		doc.Runs = append(doc.Runs, e.View(p.Base))
 	}

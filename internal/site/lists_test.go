@@ -163,10 +163,10 @@ func TestOnlyPublicRunsStandInLists(t *testing.T) {
 func TestListsAreFilesToo(t *testing.T) {
 	w := listWorld(t)
 	var list struct {
-		Total int            `json:"total"`
-		Runs  []catalog.View `json:"runs"`
-		Next  string         `json:"next"`
-		Apart []apartRun     `json:"not_comparable"`
+		Total int                 `json:"total"`
+		Runs  []catalog.View      `json:"runs"`
+		Next  string              `json:"next"`
+		Apart []catalog.ApartView `json:"not_comparable"`
 	}
 	out := w.get("/runs.json?limit=20")
 	if err := json.Unmarshal(out.Body.Bytes(), &list); err != nil || list.Total != 50 || len(list.Runs) != 20 || len(list.Apart) != 6 || list.Runs[0].Hardware.Name != "H200 141GB" {
@@ -188,8 +188,8 @@ func TestListsAreFilesToo(t *testing.T) {
 		t.Errorf("%v %+v", err, feed)
 	}
 	var board struct {
-		Rows []boardNumbers `json:"rows"`
-		Rule string         `json:"rule"`
+		Rows []catalog.BoardRowView `json:"rows"`
+		Rule string                 `json:"rule"`
 	}
 	if err := json.Unmarshal([]byte(w.page("/boards/16kx8.json?model=agents-a1-4b-fp8")), &board); err != nil || len(board.Rows) != 12 || *board.Rows[0].Rank != 1 || *board.Rows[0].Low >= *board.Rows[0].Value || board.Rule == "" {
 		t.Errorf("%v %+v", err, board)

@@ -17,6 +17,33 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for BoardViewBy.
+const (
+	BoardViewByPerRequest BoardViewBy = "per-request"
+	BoardViewByPrefill    BoardViewBy = "prefill"
+	BoardViewByTotal      BoardViewBy = "total"
+	BoardViewByTtft       BoardViewBy = "ttft"
+	BoardViewByUsers      BoardViewBy = "users"
+)
+
+// Valid indicates whether the value is a known member of the BoardViewBy enum.
+func (e BoardViewBy) Valid() bool {
+	switch e {
+	case BoardViewByPerRequest:
+		return true
+	case BoardViewByPrefill:
+		return true
+	case BoardViewByTotal:
+		return true
+	case BoardViewByTtft:
+		return true
+	case BoardViewByUsers:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeInputBodyVisibility.
 const (
 	ChangeInputBodyVisibilityPublic    ChangeInputBodyVisibility = "public"
@@ -185,6 +212,33 @@ func (e ViewVisibility) Valid() bool {
 	}
 }
 
+// Defines values for GetBoardParamsBy.
+const (
+	GetBoardParamsByPerRequest GetBoardParamsBy = "per-request"
+	GetBoardParamsByPrefill    GetBoardParamsBy = "prefill"
+	GetBoardParamsByTotal      GetBoardParamsBy = "total"
+	GetBoardParamsByTtft       GetBoardParamsBy = "ttft"
+	GetBoardParamsByUsers      GetBoardParamsBy = "users"
+)
+
+// Valid indicates whether the value is a known member of the GetBoardParamsBy enum.
+func (e GetBoardParamsBy) Valid() bool {
+	switch e {
+	case GetBoardParamsByPerRequest:
+		return true
+	case GetBoardParamsByPrefill:
+		return true
+	case GetBoardParamsByTotal:
+		return true
+	case GetBoardParamsByTtft:
+		return true
+	case GetBoardParamsByUsers:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CountFacetsParamsMod.
 const (
 	CountFacetsParamsModModified CountFacetsParamsMod = "modified"
@@ -281,8 +335,8 @@ func (e ListRunsParamsSort) Valid() bool {
 	}
 }
 
-// Apart defines model for Apart.
-type Apart struct {
+// ApartView defines model for ApartView.
+type ApartView struct {
 	Reason string `json:"reason"`
 	Run    View   `json:"run"`
 }
@@ -292,6 +346,48 @@ type BeginInputBody struct {
 	Sha256 string `json:"sha256"`
 	Size   int64  `json:"size"`
 }
+
+// BoardRowView defines model for BoardRowView.
+type BoardRowView struct {
+	Hardware string   `json:"hardware"`
+	High95   *float64 `json:"high_95"`
+
+	// Low95 The lower end of the 95 % interval; null without one.
+	Low95 *float64 `json:"low_95"`
+
+	// Rank Null where the run lacks the number.
+	Rank *int64 `json:"rank"`
+	Run  View   `json:"run"`
+
+	// Runs The machine's compared runs.
+	Runs int64 `json:"runs"`
+
+	// Shared Its interval meets that of the row above, so that both have one rank.
+	Shared bool     `json:"shared"`
+	Value  *float64 `json:"value"`
+}
+
+// BoardView defines model for BoardView.
+type BoardView struct {
+	By                   BoardViewBy `json:"by"`
+	Concurrency          int64       `json:"concurrency"`
+	Context              int64       `json:"context"`
+	FloorTokensPerSecond float64     `json:"floor_tokens_per_second"`
+	Model                Named       `json:"model"`
+
+	// NotCompared The newest 50 that are not compared.
+	NotCompared []ApartView    `json:"not_compared"`
+	Rows        []BoardRowView `json:"rows"`
+
+	// Rule What is compared, and how it is ordered, in words.
+	Rule string `json:"rule"`
+
+	// Weights The hash of the files that are compared.
+	Weights string `json:"weights"`
+}
+
+// BoardViewBy defines model for BoardView.By.
+type BoardViewBy string
 
 // Cell defines model for Cell.
 type Cell struct {
@@ -594,8 +690,8 @@ type Report struct {
 // RunList defines model for RunList.
 type RunList struct {
 	// Apart Runs that match and are not comparable, with the reason; they have no rank.
-	Apart      []Apart  `json:"apart"`
-	ApartTotal []Reason `json:"apart_total"`
+	Apart      []ApartView `json:"apart"`
+	ApartTotal []Reason    `json:"apart_total"`
 
 	// Next The cursor of the next page; empty at the end.
 	Next string `json:"next"`
@@ -753,6 +849,34 @@ type ViewTrust string
 
 // ViewVisibility defines model for View.Visibility.
 type ViewVisibility string
+
+// GetBoardParams defines parameters for GetBoard.
+type GetBoardParams struct {
+	// Model A model's key.
+	Model string `form:"model" json:"model"`
+
+	// Weights The hash of the files to compare; that of the most runs where it is not given.
+	Weights *string `form:"weights,omitempty" json:"weights,omitempty"`
+
+	// Engine An engine's key; any where it is not given.
+	Engine *string `form:"engine,omitempty" json:"engine,omitempty"`
+
+	// By What is ranked.
+	By *GetBoardParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// Ctx Tokens of context at which it is read.
+	Ctx *int64 `form:"ctx,omitempty" json:"ctx,omitempty"`
+
+	// N Requests at once at which it is read.
+	N *int64 `form:"n,omitempty" json:"n,omitempty"`
+
+	// Floor Per request tok/s that counts as enough for a user, where users are ranked.
+	Floor       *float64 `form:"floor,omitempty" json:"floor,omitempty"`
+	IfNoneMatch *string  `json:"If-None-Match,omitempty"`
+}
+
+// GetBoardParamsBy defines parameters for GetBoard.
+type GetBoardParamsBy string
 
 // CompareRunsParams defines parameters for CompareRuns.
 type CompareRunsParams struct {
@@ -1060,6 +1184,11 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// GetBoard Machines in the order of one number of one model; only comparable runs are ranked
+	//
+	// Corresponds with GET /boards (the `GetBoard` operationId).
+	GetBoard(ctx context.Context, params *GetBoardParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CompareRuns Compare runs cell by cell
 	//
 	// Corresponds with GET /compare (the `CompareRuns` operationId).
@@ -1254,6 +1383,21 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /uploads/{id}/finish (the `FinishUpload` operationId).
 	FinishUpload(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// GetBoard Machines in the order of one number of one model; only comparable runs are ranked
+//
+// Corresponds with GET /boards (the `GetBoard` operationId).
+func (c *Client) GetBoard(ctx context.Context, params *GetBoardParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBoardRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // CompareRuns Compare runs cell by cell
@@ -1779,6 +1923,143 @@ func (c *Client) FinishUpload(ctx context.Context, id string, reqEditors ...Requ
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewGetBoardRequest constructs an http.Request for the GetBoard method
+func NewGetBoardRequest(server string, params *GetBoardParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/boards")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "model", params.Model, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Weights != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "weights", *params.Weights, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Engine != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "engine", *params.Engine, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Ctx != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ctx", *params.Ctx, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.N != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "n", *params.N, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Floor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "floor", *params.Floor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "number", Format: "double"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
 }
 
 // NewCompareRunsRequest constructs an http.Request for the CompareRuns method
@@ -3589,6 +3870,13 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// GetBoardWithResponse Machines in the order of one number of one model; only comparable runs are ranked
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /boards (the `GetBoard` operationId).
+	GetBoardWithResponse(ctx context.Context, params *GetBoardParams, reqEditors ...RequestEditorFn) (*GetBoardResponse, error)
+
 	// CompareRunsWithResponse Compare runs cell by cell
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3819,6 +4107,61 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /uploads/{id}/finish (the `FinishUpload` operationId).
 	FinishUploadWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*FinishUploadResponse, error)
+}
+
+// GetBoardResponse200Headers the declared response headers of an HTTP 200 response for GetBoard
+type GetBoardResponse200Headers struct {
+	ETag *string
+}
+
+type GetBoardResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BoardView
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetBoardResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetBoardResponse) GetJSON200() *BoardView {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetBoardResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBoardResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBoardResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBoardResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBoardResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 // CompareRunsResponse200Headers the declared response headers of an HTTP 200 response for CompareRuns
@@ -5227,6 +5570,19 @@ func (r FinishUploadResponse) ContentType() string {
 	return ""
 }
 
+// GetBoardWithResponse Machines in the order of one number of one model; only comparable runs are ranked
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /boards (the `GetBoard` operationId).
+func (c *ClientWithResponses) GetBoardWithResponse(ctx context.Context, params *GetBoardParams, reqEditors ...RequestEditorFn) (*GetBoardResponse, error) {
+	rsp, err := c.GetBoard(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBoardResponse(rsp)
+}
+
 // CompareRunsWithResponse Compare runs cell by cell
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5654,6 +6010,52 @@ func (c *ClientWithResponses) FinishUploadWithResponse(ctx context.Context, id s
 		return nil, err
 	}
 	return ParseFinishUploadResponse(rsp)
+}
+
+// ParseGetBoardResponse parses an HTTP response from a GetBoardWithResponse call
+func ParseGetBoardResponse(rsp *http.Response) (*GetBoardResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBoardResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BoardView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetBoardResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
 }
 
 // ParseCompareRunsResponse parses an HTTP response from a CompareRunsWithResponse call
