@@ -27,7 +27,7 @@ type kind struct {
 	ByVersion      bool
 	// Other counts what its comparable runs are of in the list of all, Mixed says what they differ in.
 	Other, Mixed string
-	other        func(*catalog.Entry) string
+	subject      catalog.Subject
 	name         func(*catalog.Entry) string
 	ask          func(*catalog.Query, string)
 	// row is what tells rows apart; the newest comparable run of each stands there. head names it, sub says what it is of.
@@ -37,15 +37,15 @@ type kind struct {
 
 var kinds = []kind{
 	{Path: "models", Title: "Models", One: "Model", many: "models", field: "model", Measured: "Machines it was measured on", Rows: "Machine, newest comparable run",
-		Other: "Machines", Mixed: "machines and engines", other: func(e *catalog.Entry) string { return e.HardwareKey },
+		Other: "Machines", Mixed: "machines and engines", subject: catalog.OfModels,
 		name: func(e *catalog.Entry) string { return e.Model }, ask: func(q *catalog.Query, k string) { q.Model = k },
 		row: func(e *catalog.Entry) string { return e.HardwareKey + " " + e.Engine }, head: func(e *catalog.Entry) string { return e.Hardware }, sub: quantizedOn},
 	{Path: "hardware", Title: "Hardware", One: "Hardware", many: "machines", field: "gpu", Measured: "Models measured on it", Rows: "Model, newest comparable run",
-		Other: "Models", Mixed: "models and engines", other: func(e *catalog.Entry) string { return e.ModelKey },
+		Other: "Models", Mixed: "models and engines", subject: catalog.OfHardware,
 		name: func(e *catalog.Entry) string { return e.Hardware }, ask: func(q *catalog.Query, k string) { q.Hardware = k },
 		row: func(e *catalog.Entry) string { return e.ModelKey + " " + e.Engine }, head: func(e *catalog.Entry) string { return e.Model }, sub: quantizedOn},
 	{Path: "engines", Title: "Engines", One: "Engine", many: "engines", field: "engine", Measured: "Versions of it that were measured", Rows: "Version, newest comparable run", ByVersion: true,
-		Other: "Versions", Mixed: "models and machines", other: func(e *catalog.Entry) string { return e.EngineVersion },
+		Other: "Versions", Mixed: "models and machines", subject: catalog.OfEngines,
 		name: func(e *catalog.Entry) string { return e.Engine }, ask: func(q *catalog.Query, k string) { q.Engine = k },
 		row: func(e *catalog.Entry) string { return e.EngineVersion }, head: func(e *catalog.Entry) string { return cmp.Or(e.EngineVersion, "version not known") },
 		sub: func(e *catalog.Entry) string { return joined(" · ", e.Model+" on "+e.Hardware, e.Quantization) }},

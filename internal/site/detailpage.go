@@ -115,7 +115,7 @@ func (p *pages) runsOf(k kind, key string) (runs ofKind, err error) {
 	return runs, nil
 }
 
-// A detail page looks at the newest of so many runs, a list of all at so many of each.
+// A detail page looks at the newest of so many runs; the index gives so many at a time.
 const (
 	mostDetailed = 1000
 	pageOfIndex  = 200
@@ -219,15 +219,11 @@ func (p *pages) kindList(w http.ResponseWriter, r *http.Request, k kind, form st
 const mostKinds = 500
 
 func (p *pages) kindListBytes(k kind, form string) ([][]byte, error) {
-	groups := map[string]func() []catalog.Group{"models": p.Index.Models, "hardware": p.Index.Hardware, "engines": p.Index.Engines}[k.Path]()
+	groups, total := p.Index.Overview(k.subject, mostKinds, catalog.Spot{Context: oneUser.context, Concurrency: oneUser.concurrency}, catalog.Spot{Context: usualLoad.context, Concurrency: usualLoad.concurrency})
 	v := kindsView{Kind: k, Title: k.Title, Other: k.Other, Mixed: k.Mixed, Self: "/" + k.Path, Ramp: ramp()}
-	v.Says = plural(len(groups), strings.ToLower(k.One), k.many) + ", those with most runs first."
-	for _, g := range groups[:min(len(groups), mostKinds)] {
-		row, err := p.kindRow(k, g)
-		if err != nil {
-			return nil, err
-		}
-		v.Rows = append(v.Rows, row)
+	v.Says = plural(total, strings.ToLower(k.One), k.many) + ", those with most runs first."
+	for _, g := range groups {
+		v.Rows = append(v.Rows, newKindRow(k, &g))
 	}
 	var out bytes.Buffer
 	var err error
@@ -250,38 +246,25 @@ func (p *pages) kindListBytes(k kind, form string) ([][]byte, error) {
 	return [][]byte{out.Bytes()}, err
 }
 
-// kindRow is a model, a machine or an engine with its newest comparable runs in short.
-func (p *pages) kindRow(k kind, g catalog.Group) (kindRow, error) {
+// newKindRow is a model, a machine or an engine with its comparable runs in short.
+func newKindRow(k kind, g *catalog.Overview) kindRow {
 	row := kindRow{Key: g.Key, Name: clip(g.Name, 200), Link: "/" + k.Path + "/" + url.PathEscape(g.Key), Date: date(g.Newest), N: g.N, Runs: unit.Count(g.N), One: unit.Dash, Total: unit.Dash, Others: unit.Dash}
-	q := catalog.Query{Sort: catalog.ByNewest, Limit: pageOfIndex}
-	k.ask(&q, g.Key)
-	page, err := p.Index.Find(q)
-	if err != nil || len(page.Entries) == 0 {
-		return row, err
+	if g.Latest == nil {
+		return row
 	}
-	row.Thumb = thumb(page.Entries[0], inTables, nil)
-	row.One, row.Total = reach(page.Entries, oneUser), reach(page.Entries, usualLoad)
-	others := map[string]bool{}
-	for _, e := range page.Entries {
-		others[k.other(e)] = true
-	}
-	row.OtherCount, row.Others = len(others), unit.Count(len(others))
-	return row, nil
+	row.Thumb = thumb(g.Latest, inTables, nil)
+	row.One, row.Total = reachText(g.Reach[0]), reachText(g.Reach[1])
+	row.OtherCount, row.Others = g.Beside, unit.Count(g.Beside)
+	return row
 }
 
-// reach is the least and the greatest total of runs at a cell.
-func reach(runs []*catalog.Entry, at place) string {
-	least, most := math.Inf(1), 0.0
-	for _, e := range runs {
-		if total, _, ok := totalAt(e, at); ok {
-			least, most = min(least, total), max(most, total)
-		}
-	}
+// reachText is the least and the greatest total of runs: "31–512".
+func reachText(r catalog.Reach) string {
 	switch {
-	case most == 0:
+	case math.IsNaN(r.Most):
 		return unit.Dash
-	case whole(least) == whole(most):
-		return whole(most)
+	case whole(r.Least) == whole(r.Most):
+		return whole(r.Most)
 	}
-	return whole(least) + "–" + whole(most)
+	return whole(r.Least) + "–" + whole(r.Most)
 }

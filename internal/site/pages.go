@@ -33,6 +33,8 @@ type Index interface {
 	Models() []catalog.Group
 	Hardware() []catalog.Group
 	Engines() []catalog.Group
+	// Overview lists models, machines or engines with what their comparable runs reach, and says how many there are.
+	Overview(of catalog.Subject, most int, at ...catalog.Spot) (list []catalog.Overview, total int)
 	// Sequence is that of the latest change it knows.
 	Sequence() int64
 }
