@@ -43,6 +43,7 @@ func newSite(env *Env) *cobra.Command {
 
 // with opens what a site keeps and closes it in the end.
 func (o *siteOptions) with(ctx context.Context, env *Env, do func(s *store.Store, files blob.Store) error) error {
+	o.letNamesStand(env)
 	if err := o.folder(); err != nil {
 		return err
 	}

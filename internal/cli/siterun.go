@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"time"
 
 	"speedmatrix"
@@ -66,16 +67,20 @@ func (o *serveOptions) serve(ctx context.Context, env *Env) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := o.folder(); err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", o.addr)
+	o.siteOptions.letNamesStand(env, o.addr, o.base, o.issuer)
+	l, err := env.listen("tcp", o.addr)
 	if err != nil {
 		next := "Name another with --addr."
 		if isInUse(err) {
 			next = "Another program has it: name another with --addr."
 		}
 		return &speedmatrix.Error{Kind: speedmatrix.KindUsage, What: fmt.Sprintf("%s cannot be listened on: %v", o.addr, err), Next: next, Err: err}
+	}
+	if o.base == "" {
+		o.base = reachedAt(o.addr, l)
+	}
+	if err := o.folder(); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	r, err := o.open(ctx, env)
 	if err != nil {
@@ -84,10 +89,14 @@ func (o *serveOptions) serve(ctx context.Context, env *Env) error {
 	_, err = fmt.Fprintf(env.Stdout, "%s is served at %s (Ctrl-C ends it)\n", o.name, o.base)
 	if err == nil {
 		background, cancel := context.WithCancel(ctx)
-		go r.index.Follow(background, r.store, followEvery, func(err error) { r.log.Error("the store cannot be followed", "error", err) })
-		go r.sweep(background)
+		var all sync.WaitGroup
+		all.Go(func() {
+			r.index.Follow(background, r.store, followEvery, func(err error) { r.log.Error("the store cannot be followed", "error", err) })
+		})
+		all.Go(func() { r.sweep(background) })
 		err = o.run(ctx, env, l, r.handler())
 		cancel()
+		all.Wait() // they read the store
 	}
 	return errors.Join(err, r.store.Close())
 }
@@ -111,9 +120,9 @@ func (o *serveOptions) open(ctx context.Context, env *Env) (*results, error) {
 	return r, nil
 }
 
-// kept is the error of what a site stands on.
+// kept is the error of what a site stands on, in one line.
 func kept(err error) error {
-	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: err.Error(), Next: "Look at --data, --database and --files.", Err: err}
+	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: strings.Join(strings.Fields(err.Error()), " "), Next: "Look at --data, --database and --files.", Err: err}
 }
 
 // services makes the parts that decide.
