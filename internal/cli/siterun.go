@@ -122,8 +122,11 @@ func (o *serveOptions) open(ctx context.Context, env *Env) (*results, error) {
 
 // kept is the error of what a site stands on, in one line.
 func kept(err error) error {
-	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: strings.Join(strings.Fields(err.Error()), " "), Next: "Look at --data, --database and --files.", Err: err}
+	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: oneLine(err), Next: "Look at --data, --database and --files.", Err: err}
 }
+
+// oneLine words an error of several lines in one.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // services makes the parts that decide.
 func (r *results) services() (err error) {
