@@ -134,6 +134,7 @@ func TestAWrongServeIsExplained(t *testing.T) {
 			{[]string{"--url", "speed.example.org"}, []string{`--url "speed.example.org" is no address of a site`, "It is such as https://speed.example.org, without a path."}},
 			{[]string{"--url", "https://speed.example.org/runs"}, []string{"is no address of a site"}},
 			{[]string{"--url", "https://:443"}, []string{"is no address of a site"}},
+			{[]string{"--files", "s3://bucket", "--data", t.TempDir()}, []string{"--files s3://bucket needs the keys of its bucket", "They come from $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY."}},
 			{[]string{"--max-upload", "0"}, []string{"--max-upload", "64 MB"}},
 			{[]string{"--keep-drafts", "-1h"}, []string{"--keep-drafts", "--keep-drafts 0 keeps drafts"}},
 			{[]string{"--keep-drafts", "30"}, []string{"--keep-drafts", "All flags: speedmatrix serve --help"}},
@@ -154,6 +155,7 @@ func TestAPlaceOfASiteThatCannotBeOpenedIsNamed(t *testing.T) {
 		if err := os.WriteFile(file, []byte("this is no database, whatever its name is"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		w.env["AWS_ACCESS_KEY_ID"], w.env["AWS_SECRET_ACCESS_KEY"] = "ann", "sesame"
 		look := "Look at --data, --database and --files."
 		for _, tt := range []struct {
 			args []string
@@ -168,6 +170,7 @@ func TestAPlaceOfASiteThatCannotBeOpenedIsNamed(t *testing.T) {
 			{[]string{"--files", filepath.Join(file, "files")}, []string{"make the folder of the files", look}},
 			{[]string{"--files", "s3://"}, []string{`"s3://" is no place of files`, look}},
 			{[]string{"--files", "s3://bucket?endpoint=nowhere"}, []string{`the endpoint "nowhere" of the files is no address`, look}},
+			{[]string{"--files", "s3://no_bucket!?endpoint=http://127.0.0.1:1"}, []string{"open the files at 127.0.0.1:1: ask for the bucket no_bucket!: Bucket name contains invalid characters", look}},
 			{[]string{"--data", filepath.Join(file, "site")}, []string{"the folder ", " cannot be made: ", "Name another with --data."}},
 		} {
 			w.start(tt.args...)

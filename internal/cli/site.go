@@ -72,9 +72,9 @@ func (o *siteOptions) open(ctx context.Context, env *Env, do siteWork) error {
 	if err := o.folder(); err != nil {
 		return err
 	}
-	files, err := o.blobs(env)
+	files, err := o.blobs(ctx, env)
 	if err != nil {
-		return kept(err)
+		return err
 	}
 	s, err := store.Open(ctx, o.database)
 	if err != nil {

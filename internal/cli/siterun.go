@@ -105,8 +105,8 @@ func (o *serveOptions) serve(ctx context.Context, env *Env) error {
 func (o *serveOptions) open(ctx context.Context, env *Env) (*results, error) {
 	r := &results{o: o, env: env, log: o.logger(env), index: catalog.NewIndex(), rules: account.Rules{ReadOnly: o.readOnly, Anonymous: o.anonymous}}
 	var err error
-	if r.blobs, err = o.blobs(env); err != nil {
-		return nil, kept(err)
+	if r.blobs, err = o.blobs(ctx, env); err != nil {
+		return nil, err
 	}
 	if r.store, err = store.Open(ctx, o.database); err != nil {
 		return nil, kept(err)
@@ -246,8 +246,16 @@ func (r *results) sweep(ctx context.Context) {
 }
 
 // blobs opens the place of the files.
-func (o *siteOptions) blobs(env *Env) (blob.Store, error) {
-	return blob.Open(o.files, blob.Keys{ID: env.Getenv("AWS_ACCESS_KEY_ID"), Secret: env.Getenv("AWS_SECRET_ACCESS_KEY")})
+func (o *siteOptions) blobs(ctx context.Context, env *Env) (blob.Store, error) {
+	keys := blob.Keys{ID: env.Getenv("AWS_ACCESS_KEY_ID"), Secret: env.Getenv("AWS_SECRET_ACCESS_KEY")}
+	if strings.HasPrefix(o.files, "s3://") && (keys.ID == "" || keys.Secret == "") {
+		return nil, usage(fmt.Sprintf("--files %s needs the keys of its bucket", o.files), "They come from $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY.")
+	}
+	files, err := blob.Open(ctx, o.files, keys)
+	if err != nil {
+		return nil, kept(err)
+	}
+	return files, nil
 }
 
 // examine reads the rows of an upload in a process of its own, whose memory and time are bounded: rows from outside may make
