@@ -163,7 +163,6 @@ func TestAPlaceOfASiteThatCannotBeOpenedIsNamed(t *testing.T) {
 		}{
 			{[]string{"--database", "mysql://ann:sesame@db/site"}, []string{"@db/site is no database: it is postgres://… or sqlite:FILE", look}},
 			{[]string{"--database", "site.db"}, []string{"site.db is no database", look}},
-			{[]string{"--database", "postgres://ann:sesame@127.0.0.1:1/site?connect_timeout=1"}, []string{"open the database postgres://", "@127.0.0.1:1/site", "connection refused", look}},
 			{[]string{"--database", "postgres://ann:sesame@[/site"}, []string{"open the database", look}},
 			{[]string{"--database", "sqlite:" + file}, []string{"open the database sqlite:", "file is not a database", look}},
 			{[]string{"--database", "sqlite:" + filepath.Join(file, "site.db")}, []string{"open the database sqlite:", look}},
@@ -362,11 +361,22 @@ func TestRealServeOnAPortThatIsTakenOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for address, says := range map[string]string{l.Addr().String(): "Another program has it", "127.0.0.1:99999": "invalid port", "192.0.2.1:8090": "cannot assign requested address"} {
+	for address, says := range map[string]string{l.Addr().String(): "Another program has it", "127.0.0.1:99999": "invalid port", "192.0.2.1:8090": "Name another with --addr."} {
 		w := &serveWorld{t: t, env: map[string]string{"GOGC": "100"}, data: filepath.Join(t.TempDir(), "site"), done: make(chan int, 1)}
 		env := w.environment([]string{"serve", "--data", w.data, "--read-only", "--addr", address})
 		env.Listen = nil
 		w.done <- Main(t.Context(), env)
 		w.ended(2, address+" cannot be listened on", says)
+	}
+}
+
+func TestRealServeWithADatabaseThatDoesNotAnswer(t *testing.T) {
+	w := &serveWorld{t: t, env: map[string]string{"GOGC": "100"}, data: filepath.Join(t.TempDir(), "site"), done: make(chan int, 1)}
+	env := w.environment([]string{"serve", "--data", w.data, "--addr", "127.0.0.1:0", "--database", "postgres://ann:sesame@127.0.0.1:1/site?connect_timeout=1"})
+	env.Listen = nil
+	w.done <- Main(t.Context(), env)
+	w.ended(6, "open the database postgres://", "@127.0.0.1:1/site", "Look at --data, --database and --files.")
+	if strings.Contains(w.err.String(), "sesame") || strings.Count(w.err.String(), "\n") != 2 {
+		t.Errorf("the password is shown, or it is more than a sentence and what to do: %s", w.err.String())
 	}
 }
