@@ -19,4 +19,4 @@ VOLUME /data
 EXPOSE 8090
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/speedmatrix"]
-CMD ["serve", "--addr", ":8090", "--data", "/data", "--read-only"]
+CMD ["serve", "--addr", ":8090", "--url", "http://localhost:8090", "--data", "/data", "--read-only"]

@@ -5,12 +5,13 @@ package blob
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 )
 
-// ErrNotFound: no blob has that hash.
-var ErrNotFound = errors.New("no such blob")
+// ErrNotFound: no blob has that hash. It is fs.ErrNotExist too, for those who know no blobs.
+var ErrNotFound = fmt.Errorf("no such blob: %w", fs.ErrNotExist)
 
 // Store keeps blobs. Its methods may be called at the same time.
 type Store interface {

@@ -35,6 +35,8 @@ type Env struct {
 	Width, Height                 int
 	// Dial opens connections to the server; nil is the system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Listen opens the address of a site; nil is the system's way.
+	Listen func(network, address string) (net.Listener, error)
 	// Signals delivers interrupts; nil listens to the system's.
 	Signals <-chan os.Signal
 	// Clock is the run's time scale; nil makes one.
@@ -98,6 +100,13 @@ func (e *Env) machine(ctx context.Context) speedmatrix.Facts {
 		return e.Machine(ctx)
 	}
 	return machine.Facts(ctx)
+}
+
+func (e *Env) listen(network, address string) (net.Listener, error) {
+	if e.Listen != nil {
+		return e.Listen(network, address)
+	}
+	return net.Listen(network, address)
 }
 
 func (e *Env) create(path string) (Store, error) {

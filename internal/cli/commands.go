@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,9 +51,9 @@ func unknownCommand(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	next := "All commands: speedmatrix help"
+	next := "All commands: speedmatrix help" + strings.TrimPrefix(root.CommandPath(), "speedmatrix")
 	if near := unit.Nearest(name, names); near != "" {
-		next = "Did you mean: speedmatrix " + near
+		next = "Did you mean: " + root.CommandPath() + " " + near
 	}
 	return usage(fmt.Sprintf("there is no command %q", name), next)
 }

@@ -101,18 +101,48 @@ func (o *serveOptions) check() error {
 	if _, _, err := net.SplitHostPort(o.addr); err != nil {
 		return usage(fmt.Sprintf("--addr %q is no address", o.addr), "It is a host and a port, such as 127.0.0.1:8090 or :8090.")
 	}
-	if o.base == "" {
-		o.base = "http://" + o.addr
+	if o.maxUpload < 1 || o.drafts < 0 {
+		return usage("--max-upload and --keep-drafts are not below zero, and an upload has a byte at least", "Leave them out for 64 MB and 30 days; --keep-drafts 0 keeps drafts.")
 	}
-	u, err := url.Parse(o.base)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return usage(fmt.Sprintf("--url %q is no address of a site", o.base), "It is such as https://speed.example.org, without a path.")
+	if err := o.checkBase(); err != nil {
+		return err
 	}
-	o.base = u.Scheme + "://" + u.Host
 	if !o.accounts() && !o.readOnly && !local(o.addr) {
 		return usage("a site that others reach needs to know who they are", "Name a provider with --github-client-id or --oidc-issuer, or serve it --read-only. On 127.0.0.1 neither is needed.")
 	}
+	if o.base == "" && everywhere(o.addr) {
+		return usage(fmt.Sprintf("--addr %s does not say at which name people reach the site, and it answers for its own name alone", o.addr), "Name it with --url, such as https://speed.example.org.")
+	}
 	return nil
+}
+
+// checkBase refuses a --url that is no address of a site, and leaves of it what is.
+func (o *serveOptions) checkBase() error {
+	if o.base == "" {
+		return nil
+	}
+	u, err := url.Parse(o.base)
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return usage(fmt.Sprintf("--url %q is no address of a site", o.base), "It is such as https://speed.example.org, without a path.")
+	}
+	o.base = u.Scheme + "://" + u.Host
+	return nil
+}
+
+// everywhere says whether an address is that of all networks of this machine, and so no name of any.
+func everywhere(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip, ipErr := netip.ParseAddr(host)
+	return err == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
+}
+
+// reachedAt is the address of a site that was given none: its host, and the port that it got.
+func reachedAt(addr string, l net.Listener) string {
+	host, port, err := net.SplitHostPort(addr)
+	if _, got, gotErr := net.SplitHostPort(l.Addr().String()); err == nil && gotErr == nil {
+		port = got
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 // accounts says whether people sign in.
@@ -176,4 +206,15 @@ func (o *siteOptions) folder() error {
 		o.files = filepath.Join(o.data, "files")
 	}
 	return nil
+}
+
+// letNamesStand shows the operator the names of hosts in the options and in some other addresses.
+func (o *siteOptions) letNamesStand(env *Env, addresses ...string) {
+	addresses = append(addresses, o.database)
+	if u, err := url.Parse(o.files); err == nil {
+		addresses = append(addresses, u.Query().Get("endpoint"))
+	}
+	for _, a := range addresses {
+		env.shown = env.shown.Keeping(hostOf(a))
+	}
 }

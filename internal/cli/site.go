@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,34 +44,59 @@ func newSite(env *Env) *cobra.Command {
 	return cmd
 }
 
-// with opens what a site keeps and closes it in the end.
-func (o *siteOptions) with(ctx context.Context, env *Env, do func(s *store.Store, files blob.Store) error) error {
+// siteWork is what a command does with what a site keeps.
+type siteWork func(ctx context.Context, s *store.Store, files blob.Store) error
+
+// inSite does something with a site that is there.
+func (o *siteOptions) inSite(ctx context.Context, env *Env, do siteWork) error {
+	file, sqlite := strings.CutPrefix(cmp.Or(o.database, "sqlite:"+filepath.Join(o.data, "site.db")), "sqlite:")
+	if _, err := os.Stat(file); sqlite && errors.Is(err, fs.ErrNotExist) {
+		return usage(fmt.Sprintf("there is no site: %s does not exist", file), "Name its folder with --data, or its database with --database.")
+	}
+	return o.with(ctx, env, do)
+}
+
+// with opens what a site keeps, makes it where it is missing, and closes it in the end.
+func (o *siteOptions) with(ctx context.Context, env *Env, do siteWork) error {
+	ctx, in := listenForInterrupts(ctx, env, func() {})
+	defer in.close()
+	o.letNamesStand(env)
+	err := o.open(ctx, env, do)
+	if err != nil && ctx.Err() != nil {
+		return &speedmatrix.Error{Kind: speedmatrix.KindInterrupted, What: "interrupted; nothing was changed", Err: err}
+	}
+	return err
+}
+
+func (o *siteOptions) open(ctx context.Context, env *Env, do siteWork) error {
 	if err := o.folder(); err != nil {
 		return err
 	}
-	files, err := o.blobs(env)
+	files, err := o.blobs(ctx, env)
 	if err != nil {
-		return kept(err)
+		return err
 	}
 	s, err := store.Open(ctx, o.database)
 	if err != nil {
 		return kept(err)
 	}
-	return errors.Join(do(s, files), s.Close())
+	return errors.Join(do(ctx, s, files), s.Close())
 }
 
 func newSiteBackup(env *Env, o *siteOptions) *cobra.Command {
 	return &cobra.Command{Use: "backup FILE", Short: "everything of the site in one file", Args: exactlyOne("file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.with(cmd.Context(), env, func(s *store.Store, files blob.Store) error { return backup(cmd.Context(), env, s, files, args[0]) })
+			if _, err := os.Stat(args[0]); err == nil {
+				return usage(args[0]+" exists", "Name another file: a backup replaces none.")
+			}
+			return o.inSite(cmd.Context(), env, func(ctx context.Context, s *store.Store, files blob.Store) error {
+				return backup(ctx, env, s, files, args[0])
+			})
 		}}
 }
 
 // backup writes the backup beside its place and moves it there when it is whole.
 func backup(ctx context.Context, env *Env, s *store.Store, files blob.Store, path string) error {
-	if _, err := os.Stat(path); err == nil {
-		return usage(path+" exists", "Name another file: a backup replaces none.")
-	}
 	out, err := os.CreateTemp(filepath.Dir(path), ".speedmatrix-backup-")
 	if err != nil {
 		return backupFailed(path, err)
@@ -92,7 +120,7 @@ func backup(ctx context.Context, env *Env, s *store.Store, files blob.Store, pat
 }
 
 func backupFailed(path string, err error) error {
-	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("%s cannot be written: %v", path, err), Next: "Look at the folder's permissions and room.", Err: err}
+	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("the backup %s was not made: %s", path, oneLine(err)), Next: "Look at the folder's permissions and room, and at the site's files.", Err: err}
 }
 
 func newSiteRestore(env *Env, o *siteOptions) *cobra.Command {
@@ -102,11 +130,14 @@ func newSiteRestore(env *Env, o *siteOptions) *cobra.Command {
 			if err != nil {
 				return unreadable("backup", err)
 			}
-			err = o.with(cmd.Context(), env, func(s *store.Store, files blob.Store) error {
-				return s.Restore(cmd.Context(), files, io.Reader(file))
+			err = o.with(cmd.Context(), env, func(ctx context.Context, s *store.Store, files blob.Store) error {
+				return s.Restore(ctx, files, io.Reader(file))
 			})
-			if err = errors.Join(err, file.Close()); err != nil {
-				return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("%s was not restored: %v", args[0], err), Next: "Nothing was changed. Restore a whole backup into an empty --data.", Err: err}
+			if err = errors.Join(err, file.Close()); err != nil && speedmatrix.KindOf(err) != speedmatrix.KindInterrupted {
+				return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: fmt.Sprintf("%s was not restored: %s", args[0], oneLine(err)), Next: "The site is as it was. Restore a whole backup into an empty --data.", Err: err}
+			}
+			if err != nil {
+				return err
 			}
 			_, err = fmt.Fprintf(env.Stdout, "%s is restored into %s.\n", args[0], o.data)
 			return err
@@ -128,9 +159,14 @@ func newSiteRole(env *Env, o *siteOptions) *cobra.Command {
 			default:
 				return usage(fmt.Sprintf("there is no role %q", args[1]), "The roles are member, moderator, administrator and blocked.")
 			}
-			err := o.with(cmd.Context(), env, func(s *store.Store, _ blob.Store) error { return account.GrantRole(cmd.Context(), s, args[0], role) })
+			err := o.inSite(cmd.Context(), env, func(ctx context.Context, s *store.Store, _ blob.Store) error {
+				return account.GrantRole(ctx, s, args[0], role)
+			})
 			if errors.Is(err, account.ErrNotFound) {
 				return usage(fmt.Sprintf("there is no account %q", args[0]), "An account is made when someone first signs in.")
+			}
+			if err == nil {
+				_, err = fmt.Fprintf(env.Stdout, "The role of %s is %s now.\n", args[0], role)
 			}
 			return err
 		}}
@@ -143,9 +179,13 @@ func newSiteErase(env *Env, o *siteOptions) *cobra.Command {
 			if !yes {
 				return usage("nothing was erased", "A run that is erased cannot be had back: say --yes. To keep its address and a reason, withdraw it on its page.")
 			}
-			return o.with(cmd.Context(), env, func(s *store.Store, files blob.Store) error {
-				return erase(cmd.Context(), s, files, args[0])
+			err := o.inSite(cmd.Context(), env, func(ctx context.Context, s *store.Store, files blob.Store) error {
+				return erase(ctx, s, files, args[0])
 			})
+			if err == nil {
+				_, err = fmt.Fprintf(env.Stdout, "%s is erased, with its history and files.\n", args[0])
+			}
+			return err
 		}}
 	cmd.Flags().BoolVar(&yes, "yes", false, "erase it")
 	return cmd
@@ -172,10 +212,11 @@ func erase(ctx context.Context, s *store.Store, files blob.Store, id string) err
 		return kept(err)
 	}
 	for _, b := range blobs {
-		if used, err := s.BlobInUse(ctx, b.Hash); err != nil || used {
-			continue
+		used, err := s.BlobInUse(ctx, b.Hash)
+		if err == nil && !used {
+			err = files.Remove(ctx, b.Hash)
 		}
-		if err := files.Remove(ctx, b.Hash); err != nil {
+		if err != nil {
 			return kept(err)
 		}
 	}

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"sync"
 	"time"
 
 	"speedmatrix"
@@ -66,16 +67,20 @@ func (o *serveOptions) serve(ctx context.Context, env *Env) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := o.folder(); err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", o.addr)
+	o.siteOptions.letNamesStand(env, o.addr, o.base, o.issuer)
+	l, err := env.listen("tcp", o.addr)
 	if err != nil {
 		next := "Name another with --addr."
 		if isInUse(err) {
 			next = "Another program has it: name another with --addr."
 		}
 		return &speedmatrix.Error{Kind: speedmatrix.KindUsage, What: fmt.Sprintf("%s cannot be listened on: %v", o.addr, err), Next: next, Err: err}
+	}
+	if o.base == "" {
+		o.base = reachedAt(o.addr, l)
+	}
+	if err := o.folder(); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	r, err := o.open(ctx, env)
 	if err != nil {
@@ -84,10 +89,14 @@ func (o *serveOptions) serve(ctx context.Context, env *Env) error {
 	_, err = fmt.Fprintf(env.Stdout, "%s is served at %s (Ctrl-C ends it)\n", o.name, o.base)
 	if err == nil {
 		background, cancel := context.WithCancel(ctx)
-		go r.index.Follow(background, r.store, followEvery, func(err error) { r.log.Error("the store cannot be followed", "error", err) })
-		go r.sweep(background)
+		var all sync.WaitGroup
+		all.Go(func() {
+			r.index.Follow(background, r.store, followEvery, func(err error) { r.log.Error("the store cannot be followed", "error", err) })
+		})
+		all.Go(func() { r.sweep(background) })
 		err = o.run(ctx, env, l, r.handler())
 		cancel()
+		all.Wait() // they read the store
 	}
 	return errors.Join(err, r.store.Close())
 }
@@ -96,8 +105,8 @@ func (o *serveOptions) serve(ctx context.Context, env *Env) error {
 func (o *serveOptions) open(ctx context.Context, env *Env) (*results, error) {
 	r := &results{o: o, env: env, log: o.logger(env), index: catalog.NewIndex(), rules: account.Rules{ReadOnly: o.readOnly, Anonymous: o.anonymous}}
 	var err error
-	if r.blobs, err = o.blobs(env); err != nil {
-		return nil, kept(err)
+	if r.blobs, err = o.blobs(ctx, env); err != nil {
+		return nil, err
 	}
 	if r.store, err = store.Open(ctx, o.database); err != nil {
 		return nil, kept(err)
@@ -111,10 +120,13 @@ func (o *serveOptions) open(ctx context.Context, env *Env) (*results, error) {
 	return r, nil
 }
 
-// kept is the error of what a site stands on.
+// kept is the error of what a site stands on, in one line.
 func kept(err error) error {
-	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: err.Error(), Next: "Look at --data, --database and --files.", Err: err}
+	return &speedmatrix.Error{Kind: speedmatrix.KindOutput, What: oneLine(err), Next: "Look at --data, --database and --files.", Err: err}
 }
+
+// oneLine words an error of several lines in one.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // services makes the parts that decide.
 func (r *results) services() (err error) {
@@ -185,8 +197,17 @@ func (r *results) handler() http.Handler {
 	} else if !r.rules.ReadOnly || local(r.o.addr) {
 		inner = account.OnlyVisitor(inner)
 	}
-	return account.Headers(len(r.o.base) > 5 && r.o.base[:5] == "https", account.OnlyHosts(r.o.base, s.Fail, inner))
+	named := account.OnlyHosts(r.o.base, s.Fail, inner)
+	return account.Headers(strings.HasPrefix(r.o.base, "https:"), http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == healthPath { // who looks after processes knows them by their number alone
+			inner.ServeHTTP(w, q)
+			return
+		}
+		named.ServeHTTP(w, q)
+	}))
 }
+
+const healthPath = "/healthz"
 
 // The bounds of a request that is no upload, and of the silence within one.
 const (
@@ -234,8 +255,16 @@ func (r *results) sweep(ctx context.Context) {
 }
 
 // blobs opens the place of the files.
-func (o *siteOptions) blobs(env *Env) (blob.Store, error) {
-	return blob.Open(o.files, blob.Keys{ID: env.Getenv("AWS_ACCESS_KEY_ID"), Secret: env.Getenv("AWS_SECRET_ACCESS_KEY")})
+func (o *siteOptions) blobs(ctx context.Context, env *Env) (blob.Store, error) {
+	keys := blob.Keys{ID: env.Getenv("AWS_ACCESS_KEY_ID"), Secret: env.Getenv("AWS_SECRET_ACCESS_KEY")}
+	if strings.HasPrefix(o.files, "s3://") && (keys.ID == "" || keys.Secret == "") {
+		return nil, usage(fmt.Sprintf("--files %s needs the keys of its bucket", o.files), "They come from $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY.")
+	}
+	files, err := blob.Open(ctx, o.files, keys)
+	if err != nil {
+		return nil, kept(err)
+	}
+	return files, nil
 }
 
 // examine reads the rows of an upload in a process of its own, whose memory and time are bounded: rows from outside may make

@@ -431,9 +431,9 @@ func TestSecretsStayOnThisMachine(t *testing.T) {
 		w.signedIn()
 		w.submit("--yes")
 		w.ended(0)
-		w.shows("Taken out before sending:\n", secret, "«redacted: API key")
+		w.shows("Taken out before sending:\n", secret, "«redacted: api key")
 		r, err := w.r.store.Get(t.Context(), w.address("/runs/"), 0)
-		if err != nil || !strings.Contains(string(r.Document), "«redacted: API key") {
+		if err != nil || !strings.Contains(string(r.Document), "«redacted: api key") {
 			t.Fatalf("%v, %.300s", err, r.Document)
 		}
 		logs := 0
