@@ -233,7 +233,8 @@ func TestAReadOnlySiteIsReadAlone(t *testing.T) {
 		w.stop()
 
 		w.start("--read-only", "--addr", ":8090", "--url", "https://speed.example.org/")
-		for address, want := range map[string]int{"speed.example.org/runs": http.StatusOK, "other.example.org/runs": http.StatusMisdirectedRequest, "10.0.0.7:8090/healthz": http.StatusOK} {
+		for address, want := range map[string]int{"speed.example.org/runs": http.StatusOK, "other.example.org/runs": http.StatusMisdirectedRequest, "10.0.0.7:8090/healthz": http.StatusOK,
+			"10.0.0.7:8090/metrics": http.StatusOK, "[fd00::7]:8090/metrics": http.StatusOK, "10.0.0.7:8090/runs": http.StatusMisdirectedRequest, "other.example.org/metrics": http.StatusMisdirectedRequest} {
 			host, path, _ := strings.Cut(address, "/")
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://:8090/"+path, nil)
 			if err != nil {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -188,8 +190,8 @@ func (r *results) handler() http.Handler {
 	s.Routes(mux)
 	api.Configure()
 	api.New(mux, machines)
-	mux.Handle("GET /healthz", ops.Health(func(q *http.Request) error { return r.store.Ready(q.Context()) }))
-	mux.Handle("GET /metrics", r.monitor.Metrics())
+	mux.Handle("GET "+healthPath, ops.Health(func(q *http.Request) error { return r.store.Ready(q.Context()) }))
+	mux.Handle("GET "+metricsPath, r.monitor.Metrics())
 	inner := bounded(r.monitor.Watch(mux))
 	inner = web.OwnWrites(inner)
 	if r.people != nil {
@@ -199,7 +201,7 @@ func (r *results) handler() http.Handler {
 	}
 	named := account.OnlyHosts(r.o.base, s.Fail, inner)
 	return account.Headers(strings.HasPrefix(r.o.base, "https:"), http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if q.URL.Path == healthPath { // who looks after processes knows them by their number alone
+		if q.URL.Path == healthPath || q.URL.Path == metricsPath && numbered(q.Host) { // who watches processes knows them by their number alone
 			inner.ServeHTTP(w, q)
 			return
 		}
@@ -207,7 +209,19 @@ func (r *results) handler() http.Handler {
 	}))
 }
 
-const healthPath = "/healthz"
+const (
+	healthPath  = "/healthz"
+	metricsPath = "/metrics"
+)
+
+// numbered says whether a host is a number, which no page from elsewhere can make its own as it can a name.
+func numbered(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}
 
 // The bounds of a request that is no upload, and of the silence within one.
 const (
